@@ -1,0 +1,1 @@
+"""The theory: pure Python, no torch, no I/O. Start with `roof`."""
