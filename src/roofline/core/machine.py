@@ -103,9 +103,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
             MachineError: It is not known.
         """
         if "dram" not in self.bandwidth:
-            raise MachineError(
-                f'no memory bandwidth is known for "{self.name}"', 'give --peak-bandwidth "3.35 TB/s"'
-            )
+            raise MachineError(f'no memory bandwidth is known for "{self.name}"', 'give --peak-bandwidth "3.35 TB/s"')
         return self.bandwidth["dram"]
 
     @property
@@ -117,9 +115,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         """Intensity at which compute and memory bind alike: peak / bandwidth, FLOP/B."""
         return self.matrix_peak(precision).value / self.dram.value
 
-    def _missing(
-        self, precision: Precision, known: Mapping[Precision, Ceiling], where: str = ""
-    ) -> MachineError:
+    def _missing(self, precision: Precision, known: Mapping[Precision, Ceiling], where: str = "") -> MachineError:
         names = ", ".join(p.value for p in Precision if p in known) or "none"
         return MachineError(
             f'no {precision} peak{where} for "{self.name}" (known: {names})',

@@ -377,6 +377,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise RunFileError(
-            f"can't read {path}: {error.strerror}", "give the path of a saved Run (.json)"
-        ) from None
+        raise RunFileError(f"can't read {path}: {error.strerror}", "give the path of a saved Run (.json)") from None

@@ -40,9 +40,7 @@ _UNITS: dict[str, Unit] = {
     "w": "W",
     "": "",
 }
-_QUANTITY = re.compile(
-    r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)\s*(\S*)\s*"
-)
+_QUANTITY = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)\s*(\S*)\s*")
 
 
 def _digits(value: float) -> str:
@@ -121,9 +119,7 @@ def parse(text: str, unit: Unit) -> float:
                 value = float(number.replace("_", "").replace(",", "")) * scale
                 if math.isfinite(value):
                     return value
-    raise UsageError(
-        f'"{text}" is not a quantity in {unit or "plain numbers"}', f"write it like {_example(unit)}"
-    )
+    raise UsageError(f'"{text}" is not a quantity in {unit or "plain numbers"}', f"write it like {_example(unit)}")
 
 
 def _unit_of(text: str, unit: Unit) -> bool:
