@@ -1,0 +1,95 @@
+"""A recording as a Run: what `roofline count` says before anything is judged or timed."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from roofline.core.machine import Machine
+from roofline.core.precision import Precision
+from roofline.core.run import Bytes, Flops, OpRecord, Run
+from roofline.count.origins import cached_bytes, compulsory_bytes, operator_bytes
+from roofline.count.recording import Recording
+from roofline.count.rows import coverage_of, module_rows, op_rows
+
+
+def counted_run(
+    recording: Recording,
+    machine: Machine | None,
+    workload: dict[str, Any],
+    *,
+    seconds: Sequence[float | None] | None = None,
+    fused_bytes: float | None = None,
+) -> Run:
+    """Turn a recording into a Run of kind "counted".
+
+    Args:
+        recording: What one step did.
+        machine: Whose last-level cache the `cached` bytes assume; None leaves them out.
+        workload: What ran.
+        seconds: Measured time of each call, if timed.
+        fused_bytes: Bytes of the fused graph, if compiled.
+    """
+    capacity = machine.last_level_cache_bytes if machine else 0
+    cached = cached_bytes(recording.calls, capacity, recording.alive) if capacity else None
+    ops = op_rows(recording.calls, cached, seconds)
+    return Run(
+        kind="counted",
+        workload=workload,
+        machine=machine,
+        flops=_flops(ops),
+        bytes=Bytes(
+            compulsory=compulsory_bytes(recording.calls, recording.alive),
+            fused=fused_bytes,
+            cached=sum(cached) if cached is not None else None,
+            operator=operator_bytes(recording.calls),
+            module=recording.module_bytes or None,
+        ),
+        coverage=coverage_of(ops, recording.free_calls),
+        ops=ops,
+        modules=module_rows(ops, recording.kinds, recording.module_calls),
+        warnings=_warnings(recording),
+    )
+
+
+def run_precision(machine: Machine | None) -> Callable[[str, Precision], Precision]:
+    """The precision in which a machine runs FP32 matrix work, by torch's present settings.
+
+    NVIDIA's tensor cores take FP32 convolutions as TF32 by default, and matmuls where torch allows it; on every
+    other machine FP32 stays FP32.
+    """
+    import torch
+
+    has_tf32 = machine is not None and Precision.TF32 in machine.matrix
+    matmul = has_tf32 and torch.get_float32_matmul_precision() != "highest"
+    convolution = has_tf32 and torch.backends.cudnn.allow_tf32
+
+    def precision(op: str, stated: Precision) -> Precision:
+        tf32 = convolution if "conv" in op else matmul
+        return Precision.TF32 if tf32 and stated == Precision.FP32 else stated
+
+    return precision
+
+
+def _flops(ops: Sequence[OpRecord]) -> Flops:
+    by_precision: Counter[Precision] = Counter()
+    for o in ops:
+        if o.executed_flops and o.precision:
+            by_precision[o.precision] += o.executed_flops  # type: ignore[assignment]
+    return Flops(
+        needed=sum(o.needed_flops for o in ops),
+        executed=sum(o.executed_flops for o in ops),
+        vector=sum(o.vector_flops for o in ops),
+        by_precision=dict(by_precision),
+    )
+
+
+def _warnings(recording: Recording) -> tuple[str, ...]:
+    found = []
+    if not recording.fake:
+        found.append(
+            f"counted over one real run, since the program can't run on fake tensors ({recording.why_real}): "
+            "the counts hold for this input"
+        )
+    for name, why in recording.failures.items():
+        found.append(f"the formula of {name} broke and its work is missing: {why}")
+    return tuple(found)

@@ -1,0 +1,166 @@
+"""The dispatch mode that sees every op that runs, and writes one `OpCall` for each."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from roofline.core.precision import Precision
+from roofline.core.run import Formula, Phase
+from roofline.count.access import Accesses
+from roofline.count.call import OpCall
+from roofline.count.modules import ModuleTracker
+from roofline.formulas.registry import Cost, call, find_rule, is_free
+from roofline.formulas.spec import TensorSpec, tensors
+
+# Questions about a tensor's layout: answered by the tensor, they never reach a kernel. "prim" holds the rest.
+_METADATA = {
+    "aten.sym_is_contiguous",
+    "aten.is_contiguous",
+    "aten.is_strides_like_format",
+    "aten.is_non_overlapping_and_dense",
+    "aten.size",
+    "aten.sym_size",
+    "aten.stride",
+    "aten.sym_stride",
+    "aten.storage_offset",
+    "aten.sym_storage_offset",
+    "aten.numel",
+    "aten.sym_numel",
+    "aten.dim",
+}
+_NOTHING = Cost()
+
+
+class Recorder(TorchDispatchMode):
+    """Records every op under it.
+
+    Args:
+        tracker: Tells which module an op belongs to.
+        precision: Maps the precision of matrix work to the one that the hardware runs it in (FP32 as TF32).
+
+    Attributes:
+        calls: One entry per op that computes or moves bytes.
+        free_calls: Calls of views, allocations and metadata.
+        made_optimizer_state: Whether an optimizer made its state in this very step.
+        failures: Ops whose formula broke on the arguments, with the reason.
+    """
+
+    def __init__(
+        self, tracker: ModuleTracker, precision: Callable[[str, Precision], Precision] = lambda op, p: p
+    ) -> None:
+        super().__init__()
+        self.calls: list[OpCall] = []
+        self.accesses = Accesses()
+        self.free_calls = 0
+        self.made_optimizer_state = False
+        self.failures: dict[str, str] = {}
+        self._tracker = tracker
+        self._precision = precision
+        self._in_optimizer = 0
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record every op inside the block."""
+        before = register_optimizer_step_pre_hook(self._optimizer_starts)
+        after = register_optimizer_step_post_hook(self._optimizer_ends)
+        try:
+            with self._tracker.tracking(), self:
+                yield
+        finally:
+            before.remove()
+            after.remove()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Record one op and run it."""
+        kwargs = kwargs or {}
+        name = _name(func)
+        if name in _METADATA:
+            return NotImplemented
+        if name.startswith("prim.") or is_free(name):
+            self.free_calls += 1
+            return func(*args, **kwargs)
+        rule = find_rule(name)
+        if rule is None and isinstance(func, torch._ops.OpOverload):
+            with self:
+                inner = func.decompose(*args, **kwargs)
+            if inner is not NotImplemented:
+                return inner
+        specs, spec_kwargs = self.accesses.specs(args), self.accesses.specs(kwargs)
+        reads = self.accesses.inputs(func, args, kwargs)
+        out = func(*args, **kwargs)
+        out_specs = self.accesses.specs(out)
+        cost, formula = self._cost(name, rule, specs, spec_kwargs, out_specs)
+        self.calls.append(
+            OpCall(
+                name=".".join(name.split(".")[:2]),
+                module=self._tracker.current(),
+                phase=self._phase(),
+                shapes=", ".join(str(s) for s in tensors([specs, spec_kwargs])),
+                precision=self._run_precision(name, cost, (specs, spec_kwargs, out_specs)),
+                cost=cost,
+                formula=formula,
+                recomputed=_is_recomputation(),
+                reads=self.accesses.read(reads, cost),
+                writes=self.accesses.written(func, reads, out, cost),
+            )
+        )
+        return out
+
+    def _cost(self, name: str, rule: Any, specs: Any, kwargs: Mapping[str, Any], out: Any) -> tuple[Cost, Formula]:
+        if rule is None:
+            return _NOTHING, "none"
+        try:
+            cost = call(rule, specs, kwargs, out)
+        except Exception as error:  # noqa: BLE001 — a formula's fault must not end the program being counted
+            self.failures[name] = f"{type(error).__name__}: {error}"
+            return _NOTHING, "none"
+        return cost, cost.formula
+
+    def _run_precision(self, name: str, cost: Cost, specs: Any) -> Precision | None:
+        known = cost.precision or next((s.precision for s in tensors(specs) if _is_float(s)), None)
+        if known is None:
+            known = next((s.precision for s in tensors(specs) if s.precision is not None), None)
+        return self._precision(name, known) if known is not None and cost.matrix else known
+
+    def _phase(self) -> Phase:
+        if self._in_optimizer:
+            return "optimizer"
+        return "forward" if torch._C._current_graph_task_id() == -1 else "backward"
+
+    def _optimizer_starts(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self._in_optimizer += 1
+        params = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        self.made_optimizer_state |= any(not optimizer.state.get(p) for p in params)
+
+    def _optimizer_ends(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self._in_optimizer -= 1
+
+
+def _name(func: Any) -> str:
+    """Name an op "namespace.op.overload", without "default"."""
+    if isinstance(func, torch._ops.OpOverload):
+        base = f"{func.namespace}.{func._schema.name.split('::')[1]}"
+        return base if func._overloadname == "default" else f"{base}.{func._overloadname}"
+    return f"higher_order.{func.name()}"
+
+
+def _is_float(spec: TensorSpec) -> bool:
+    return spec.precision is not None and not spec.precision.is_integer
+
+
+def _is_recomputation() -> bool:
+    """Whether a checkpointed block is being run again inside backward.
+
+    The non-reentrant kind installs its own saved-tensor hooks; the reentrant kind runs under its own autograd node.
+    """
+    if torch._C._current_graph_task_id() == -1:
+        return False
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    if hooks and "_recomputation_hook" in hooks[0].__qualname__:
+        return True
+    node = torch._C._current_autograd_node()
+    return node is not None and node.name() == "CheckpointFunctionBackward" and torch.is_grad_enabled()

@@ -1,0 +1,110 @@
+"""Run a program once under the recorder: on fake tensors, or for real where that can't be."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from roofline.core.precision import Precision
+from roofline.count.call import OpCall
+from roofline.count.isolation import untouched
+from roofline.count.modules import ModuleTracker
+from roofline.count.program import Program
+from roofline.count.recorder import Recorder
+from roofline.count.skip_init import skipped_init
+from roofline.errors import RooflineError
+
+RunPrecision = Callable[[str, Precision], Precision]
+
+
+class Recording(NamedTuple):
+    """Everything that one counted step did.
+
+    Attributes:
+        calls: Ops in the order they ran.
+        free_calls: Views, allocations and metadata beside them.
+        alive: Storages that outlive the step.
+        kinds: Class name by module path.
+        module_calls: Forward calls by module path.
+        module_bytes: Bytes by the `module` origin.
+        failures: Ops whose formula broke, with the reason.
+        fake: Whether it ran on fake tensors.
+        why_real: Why it did not.
+    """
+
+    calls: list[OpCall]
+    free_calls: int
+    alive: set[int]
+    kinds: dict[str, str]
+    module_calls: dict[str, int]
+    module_bytes: int
+    failures: dict[str, str]
+    fake: bool
+    why_real: str = ""
+
+
+def record(build: Callable[[], Program], *, run_precision: RunPrecision, may_run: bool = True) -> Recording:
+    """Count one step of the program that `build` makes.
+
+    It is built and run on fake tensors: nothing is allocated, nothing is computed. A program that needs a value
+    (`.item()`, a data-dependent shape) is built and run once for real.
+
+    Args:
+        build: Makes the program, fresh at every call.
+        run_precision: The precision that the hardware runs an op in.
+        may_run: Whether the real run is allowed.
+
+    Raises:
+        RooflineError: The program fails, or needs the real run and may not have it.
+    """
+    with torch.compiler.set_stance("force_eager"):
+        try:
+            with untouched(values=False), FakeTensorMode(allow_non_fake_inputs=True):
+                with skipped_init():
+                    program = build()
+                return _record(program, run_precision, fake=True)
+        except RooflineError:
+            raise
+        except Exception as error:
+            why = _reason(error)
+            if not may_run:
+                raise RooflineError(
+                    f"the program can't be counted without running it: {why}", "use roofline measure, which runs it"
+                ) from error
+        with untouched(values=True):
+            return _record(build(), run_precision, fake=False)._replace(why_real=why)
+
+
+def _record(program: Program, run_precision: RunPrecision, *, fake: bool) -> Recording:
+    recorder, tracker, output = _run(program, run_precision)
+    if recorder.made_optimizer_state:
+        # The first step of an optimizer allocates its state; every later one reads it. Count a later one.
+        recorder, tracker, output = _run(program, run_precision)
+    trains = any(c.phase == "backward" for c in recorder.calls)
+    recording = Recording(
+        calls=recorder.calls,
+        free_calls=recorder.free_calls,
+        alive=recorder.accesses.alive(),
+        kinds=tracker.kinds,
+        module_calls=tracker.calls,
+        module_bytes=tracker.leaf_io.total(backward=trains),
+        failures=recorder.failures,
+        fake=fake,
+    )
+    del output
+    return recording
+
+
+def _run(program: Program, run_precision: RunPrecision) -> tuple[Recorder, ModuleTracker, Any]:
+    tracker = ModuleTracker(program.root)
+    recorder = Recorder(tracker, run_precision)
+    with recorder.recording():
+        output = program.step()
+    return recorder, tracker, output
+
+
+def _reason(error: BaseException) -> str:
+    """One line of an exception, short enough for a warning."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:160]}" if text else type(error).__name__
