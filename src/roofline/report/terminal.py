@@ -1,0 +1,164 @@
+"""One screen in a terminal: verdict, ratios, time budget, the ops with the most to gain, coverage, advice."""
+
+from typing import TYPE_CHECKING
+
+from roofline.core import units
+from roofline.core.run import Run
+from roofline.report import facts
+from roofline.report.palette import ANSI_PARTS, BOUNDS
+from roofline.report.rows import Row, is_timed, op_rows, op_time, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+_WIDEST = 100
+_OPS = 10
+_ADVICE = 3
+_WARNINGS = 3
+
+
+def show(run: Run, console: "Console") -> None:
+    """Print a Run on one screen, at most 100 columns wide.
+
+    Args:
+        run: What to show.
+        console: Where to; colour, width and encoding are the console's.
+    """
+    from rich.text import Text
+
+    width = min(console.width, _WIDEST)
+    for block in (_verdict(run), _ratios(run), _time(run, width, ascii_only=console.options.ascii_only)):
+        _print(console, block, width)
+    table = _ops(run, width)
+    if table is not None:
+        _print(console, [Text(_ops_title(run), style="bold")], width, last=True)
+        console.print(table, width=width)
+        console.print()
+    _print(console, _advice(run), width)
+    _print(console, _coverage(run), width, last=True)
+
+
+def _print(console: "Console", lines: "list[Text]", width: int, *, last: bool = False) -> None:
+    for line in lines:
+        console.print(line, width=width, soft_wrap=False, highlight=False)
+    if lines and not last:
+        console.print()
+
+
+def _verdict(run: Run) -> "list[Text]":
+    from rich.text import Text
+
+    bound = run.verdict.bound.value if run.verdict else ""
+    return [
+        Text(" · ".join(facts.head(run)), style="bold"),
+        Text(facts.sentence(run), style=f"bold {BOUNDS[bound].ansi}"),
+    ]
+
+
+def _ratios(run: Run) -> "list[Text]":
+    from rich.text import Text
+
+    return [
+        Text.assemble(f"{ratio.label:<18}", (f"{ratio.value:<12}", "bold"), (ratio.note, "dim"))
+        for ratio in facts.ratios(run)
+    ]
+
+
+def _time(run: Run, width: int, *, ascii_only: bool) -> "list[Text]":
+    """The time budget as bars; the roof time by bound where nothing was timed."""
+    from rich.text import Text
+
+    parts = facts.budget(run)
+    lines = [Text.assemble(("time budget  " if parts else "time  ", "bold"), facts.time_line(run))]
+    if not parts:
+        parts = facts.roof_split(run)
+        lines += [Text("roof time by bound", style="bold")] if parts else []
+    times = units.column([part.seconds for part in parts], "s")
+    for part, time in zip(parts, times, strict=True):
+        cells = round((width - 34) * min(1.0, part.fraction or 0))
+        bar = Text(("#" if ascii_only else "█") * cells, style=ANSI_PARTS[part.name])
+        lines.append(Text.assemble(f"{part.name:<13}{time:>9}{units.percent(part.fraction):>8}  ", bar))
+    return lines
+
+
+def _ops(run: Run, width: int) -> "Table | None":
+    """The ops with the most to gain; the module's column takes what room the others leave."""
+    from rich.table import Table
+
+    rows = op_rows(run)[:_OPS]
+    if not rows:
+        return None
+    timed, wide = is_timed(run), width >= _WIDEST
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("op", no_wrap=True, overflow="ellipsis", max_width=26 if wide else 17)
+    table.add_column("module", no_wrap=True)
+    if wide:
+        table.add_column("calls", justify="right", no_wrap=True)
+    table.add_column("time" if timed else "roof time", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("bound", no_wrap=True)
+    for name in ("of roof", "may save") if timed else ("FLOP/B",):
+        table.add_column(name, justify="right", no_wrap=True)
+    for cells in _cells(rows, 34 if wide else 22, timed=timed):
+        table.add_row(*cells if wide else [*cells[:2], *cells[3:]])
+    return table
+
+
+def _ops_title(run: Run) -> str:
+    rows = len(run.ops)
+    shown = f"{_OPS} of {rows:,} rows of ops" if rows > _OPS else facts.plural(rows, "row") + " of ops"
+    if is_timed(run):
+        return f"{shown}, most to gain first; share of {units.show(op_time(run), 's')} op time"
+    return f"{shown}, longest at the roof first; share of {units.show(op_time(run), 's')} roof time"
+
+
+def _cells(rows: list[Row], room: int, *, timed: bool) -> "list[list[Text]]":
+    from rich.text import Text
+
+    times = units.column([r.op.seconds if timed else r.op.roof_s for r in rows], "s")
+    gains = units.column([r.gain_s for r in rows], "s")
+    cells = []
+    for row, time, gain in zip(rows, times, gains, strict=True):
+        of_roof = Text(units.percent(row.op.efficiency_fraction), style="bold magenta" if row.above_roof else "")
+        last = [of_roof, Text(gain)] if timed else [Text(units.show(row.intensity, "FLOP/B").removesuffix(" FLOP/B"))]
+        texts = [row.name, _tail(row.module, room), f"{row.op.calls:,}", time, units.percent(row.share)]
+        bound = Text(row.bound or "n/a", style=BOUNDS[row.bound].ansi)
+        cells.append([*(Text(t) for t in texts), bound, *last])
+    return cells
+
+
+def _tail(path: str, room: int) -> str:
+    """The end of a path says more than its beginning."""
+    return path if len(path) <= room else "…" + path[1 - room :]
+
+
+def _advice(run: Run) -> "list[Text]":
+    from rich.text import Text
+
+    lines = []
+    for number, advice in enumerate(run.advice[:_ADVICE], start=1):
+        saves = f"saves at most {units.show(advice.saves_at_most_s, 's')}"
+        if advice.saves_at_most_s is None:
+            saves = "not timed: gain unknown"
+        action = printable(advice.action)
+        lines.append(Text.assemble((f"{number}. {action}", "bold"), f": {saves}"))
+        lines.append(Text(f"   {printable(advice.evidence)}", style="dim"))
+    return lines
+
+
+def _coverage(run: Run) -> "list[Text]":
+    from rich.text import Text
+
+    style = "yellow" if run.coverage.unknown_ops else ""
+    lines = [Text(line, style=style) for line in facts.coverage(run, most=5)]
+    lines += [Text(f"warning: {printable(text)}", style="yellow") for text in run.warnings[:_WARNINGS]]
+    more = len(run.warnings) - _WARNINGS
+    if more > 0:
+        lines.append(
+            Text(
+                f"and {facts.plural(more, 'more warning')}: see the report (-o report.html) or --json", style="yellow"
+            )
+        )
+    return lines
