@@ -16,15 +16,11 @@ Unit = Literal["FLOP", "FLOP/s", "OP", "OP/s", "B", "B/s", "FLOP/B", "s", "Hz", 
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21}
 _BINARY = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 _SMALL = {"n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0}
-_PREFIXES = {
-    **_DECIMAL,
-    **{k: float(v) for k, v in _BINARY.items()},
-    "K": 1e3,
-    "n": 1e-9,
-    "µ": 1e-6,
-    "u": 1e-6,
-    "m": 1e-3,
-}
+# What may stand before a unit. Small prefixes belong to time alone: "5 mB/s" is a slip for "5 MB/s", not 5e-3 B/s.
+_LARGE: dict[str, float] = {**_DECIMAL, "K": 1e3}
+_BYTE_PREFIXES: dict[str, float] = {**_LARGE, **{k: float(v) for k, v in _BINARY.items()}}
+_TIME_PREFIXES: dict[str, float] = {**_SMALL, "u": 1e-6, "μ": 1e-6}
+# Spellings in lower case, but for the byte: a small b is a bit.
 _UNITS: dict[str, Unit] = {
     "flop/s": "FLOP/s",
     "flops/s": "FLOP/s",
@@ -32,15 +28,19 @@ _UNITS: dict[str, Unit] = {
     "flops": "FLOP",
     "op/s": "OP/s",
     "op": "OP",
-    "b/s": "B/s",
-    "b": "B",
-    "flop/b": "FLOP/B",
+    "B/s": "B/s",
+    "B": "B",
+    "flop/B": "FLOP/B",
     "s": "s",
     "hz": "Hz",
     "w": "W",
     "": "",
 }
-_QUANTITY = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)\s*(\S*)\s*")
+# A comma only groups thousands ("1,979"): "1,5" could mean 1.5 or 15, so it is no number.
+_QUANTITY = re.compile(
+    r"\s*((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9][0-9_]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
+    r"\s*([^\s0-9,.]*)\s*"
+)
 
 
 def _digits(value: float) -> str:
@@ -54,7 +54,7 @@ def _digits(value: float) -> str:
 
 def _prefix(value: float, table: dict[str, float]) -> str:
     """The prefix that leaves three significant digits of `value` at 1 or above."""
-    fits = [p for p, scale in table.items() if abs(float(f"{value:.3g}")) >= scale]
+    fits = [p for p, scale in table.items() if abs(float(f"{value / scale:.3g}")) >= 1]
     return max(fits, key=lambda p: table[p]) if fits else min(table, key=lambda p: table[p])
 
 
@@ -106,7 +106,8 @@ def percent(fraction: float | None) -> str:
 def parse(text: str, unit: Unit) -> float:
     """Read a quantity such as "989.5 TFLOP/s", "3.35e12", "80 GiB" or "30ms".
 
-    A bare number, or one with a bare prefix ("989T"), is taken in `unit`.
+    A bare number, or one with a bare prefix ("989T"), is taken in `unit`. Prefixes are case-sensitive (M is a
+    million, m a thousandth, and only of a second), so is the byte: "80 Gb" would be bits and is refused.
 
     Raises:
         UsageError: The text is no finite non-negative number, or is in another unit.
@@ -114,7 +115,7 @@ def parse(text: str, unit: Unit) -> float:
     found = _QUANTITY.fullmatch(text)
     if found:
         number, rest = found.groups()
-        for known, scale in sorted(_PREFIXES.items(), key=lambda p: -len(p[0])):
+        for known, scale in sorted(_prefixes(unit).items(), key=lambda p: -len(p[0])):
             if rest.startswith(known) and _unit_of(rest[len(known) :], unit):
                 value = float(number.replace("_", "").replace(",", "")) * scale
                 if math.isfinite(value):
@@ -124,8 +125,14 @@ def parse(text: str, unit: Unit) -> float:
 
 def _unit_of(text: str, unit: Unit) -> bool:
     """Whether `text` spells `unit`; nothing at all stands for it."""
-    spelled = _UNITS.get(text.lower())
+    spelled = _UNITS.get("".join(c if c in "bB" else c.lower() for c in text))
     return spelled == unit or text == ""
+
+
+def _prefixes(unit: Unit) -> dict[str, float]:
+    if unit == "s":
+        return _TIME_PREFIXES
+    return _BYTE_PREFIXES if unit in ("B", "B/s") else _LARGE
 
 
 def _example(unit: Unit) -> str:
@@ -134,4 +141,5 @@ def _example(unit: Unit) -> str:
         "B/s": '"3.35 TB/s" or 3.35e12',
         "B": '"80 GiB"',
         "s": '"30 ms"',
+        "FLOP/B": '"295 FLOP/B"',
     }.get(unit, f'"1.5 G{unit}"')
