@@ -17,12 +17,15 @@ class TensorSpec(msgspec.Struct, frozen=True):
         dtype: torch's name, such as "bfloat16".
         strides: In elements; None stands for contiguous.
         nnz: Stored elements of a sparse tensor; None when dense.
+        values: What a small integer tensor holds, where that is known and decides the work: the offsets of
+            variable-length attention, the block counts of a mask.
     """
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     strides: tuple[int, ...] | None = None
     nnz: int | None = None
+    values: tuple[int, ...] | None = None
 
     @property
     def ndim(self) -> int:
