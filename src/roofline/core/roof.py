@@ -79,15 +79,17 @@ def ridge_point(peak: float, bandwidth: float) -> float:
 def roof_time(work: Work, machine: Machine) -> RoofTime:
     """Least time of `work` on `machine`, every resource at its ceiling.
 
-    Executed matrix work counts, needed or not: it has to run in the program as it stands.
+    Executed matrix work counts, needed or not: it has to run in the program as it stands. Vector work on a machine
+    whose vector rates nobody publishes takes no time: an unknown ceiling can't bind.
 
     Raises:
         MachineError: A precision of the work has no rate on this machine.
     """
     network = machine.bandwidth.get("network") or machine.bandwidth.get("nvlink")
+    vector = work.vector if machine.vector else {}
     return RoofTime(
         matrix_s=sum(f / machine.matrix_peak(Precision(p)).value for p, f in work.matrix.items() if f),
-        vector_s=sum(f / machine.vector_peak(Precision(p)).value for p, f in work.vector.items() if f),
+        vector_s=sum(f / machine.vector_peak(Precision(p)).value for p, f in vector.items() if f),
         memory_s=work.moved_bytes / machine.dram.value if work.moved_bytes else 0.0,
         network_s=work.network_bytes / network.value if network and work.network_bytes else 0.0,
     )

@@ -4,6 +4,7 @@ What comes before a Run measures, counts, reads or plans; what comes after only 
 versioned, and saved as one JSON document whose keys are a contract: units in the names, unknown is null.
 """
 
+import builtins
 from pathlib import Path
 from typing import Any, Literal
 
@@ -56,6 +57,11 @@ class OpBytes(msgspec.Struct, frozen=True, kw_only=True):
     cached: float | None = None
     measured: float | None = None
 
+    def by(self, origin: BytesOrigin | None) -> float:
+        """Bytes by `origin`; the best at hand where rows don't have it, or for None."""
+        known = getattr(self, origin, None) if origin else None
+        return self.best if known is None else known
+
     @property
     def best(self) -> float:
         """The best model of DRAM traffic at hand: measured, else cached, else operator."""
@@ -104,15 +110,14 @@ class OpRecord(msgspec.Struct, frozen=True, kw_only=True):
     efficiency_fraction: float | None = None
     formula: Formula = "exact"
 
-    @property
-    def work(self) -> Work:
-        """The row as Work, with the best bytes at hand, all counted as read."""
+    def work(self, origin: BytesOrigin | None = None) -> Work:
+        """The row as Work, with the bytes of `origin` (the best at hand for None), all counted as read."""
         precision = self.precision or Precision.FP32
         return Work(
             matrix={precision: self.executed_flops} if self.executed_flops else {},
             needed={precision: self.needed_flops} if self.executed_flops else None,
             vector={precision: self.vector_flops} if self.vector_flops else {},
-            read_bytes=self.bytes.best,
+            read_bytes=self.bytes.by(origin),
             network_bytes=self.network_bytes,
         )
 
@@ -153,6 +158,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
         samples_s: One entry per step timed, s.
         spread_fraction: Interquartile range / median.
         stable: Whether the spread allows a verdict.
+        busy_s: Time per step in which the device ran ops, from the profiler; None if not profiled.
         warmup_s: Time spent before the samples, s.
         compile_s: First call above the median, where the program is compiled; never in the samples.
     """
@@ -161,6 +167,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     samples_s: tuple[float, ...]
     spread_fraction: float
     stable: bool
+    busy_s: float | None = None
     warmup_s: float | None = None
     compile_s: float | None = None
 
@@ -169,8 +176,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Which ceiling binds and how far below it the program is.
 
     Attributes:
-        bound: The ceiling that binds.
+        bound: The ceiling that binds; uncertain where honest counts of bytes name different ones.
         certain: Whether every honest count of bytes names the same ceiling.
+        likely_bound: The ceiling that binds by the bytes of `bytes_origin`.
         mfu_fraction: Needed matrix FLOP/s / peak; None without a time or a peak.
         hfu_fraction: Executed matrix FLOP/s / peak.
         mbu_fraction: Bytes/s / bandwidth.
@@ -186,6 +194,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     bound: Bound
     certain: bool
+    likely_bound: Bound | None = None
     mfu_fraction: float | None = None
     hfu_fraction: float | None = None
     mbu_fraction: float | None = None
@@ -270,7 +279,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     advice: tuple[Advice, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def to_json(self, *, indent: int = 2) -> bytes:
+    def to_json(self, *, indent: int = 2) -> builtins.bytes:
         """Encode the Run as one JSON document (UTF-8)."""
         return msgspec.json.format(msgspec.json.encode(self), indent=indent)
 

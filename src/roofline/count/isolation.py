@@ -33,8 +33,10 @@ def untouched(*, values: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        for saved in (*optimizers, *modules):
-            saved.restore()
+        for optimizer in optimizers:
+            optimizer.restore()
+        for module in modules:
+            module.restore()
         _set_rng_states(rng)
 
 

@@ -12,7 +12,7 @@ import torch
 def skipped_init() -> Iterator[None]:
     """Make torch.nn.init's in-place initialisers return their tensor as it is, inside the block."""
     names = [n for n in vars(torch.nn.init) if n.endswith("_") and not n.endswith("__")]
-    with patch.multiple(torch.nn.init, **{name: _as_it_is for name in names}):
+    with patch.dict(vars(torch.nn.init), dict.fromkeys(names, _as_it_is)):
         yield
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
@@ -85,7 +86,7 @@ def _sorted_out(label: str, made: Any) -> Made:
 
 def _where(error: BaseException) -> str:
     """One line of an exception, with the place in the user's file."""
-    frames = [f for f in inspect.getinnerframes(error.__traceback__) if "importlib" not in f.filename]
+    frames = [f for f in extract_tb(error.__traceback__) if "importlib" not in f.filename]
     text = (str(error).strip().splitlines() or [""])[0][:200]
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {text}{place}"

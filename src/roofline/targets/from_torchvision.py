@@ -53,7 +53,7 @@ def _inputs(family: str, name: str, batch: int, options: Options) -> tuple[Any, 
     if family == "optical_flow":
         return torch.rand(batch, 3, *_FLOW_SIZE), torch.rand(batch, 3, *_FLOW_SIZE)
     if family == "segmentation":
-        return (torch.rand(batch, 3, _SEGMENTATION_SIZE, _SEGMENTATION_SIZE),)
+        return (torch.rand(batch, 3, _SEGMENTATION_SIDE, _SEGMENTATION_SIDE),)
     if family == "video":
         height, width = video_size(name)
         return (torch.rand(batch, 3, frames(name), height, width),)

@@ -1,0 +1,3 @@
+"""Run → verdict, time budget, advice: what the figures mean."""
+
+from roofline.analysis.judge import judge as judge
