@@ -63,7 +63,7 @@ CPU = Machine(
 
 def _op(machine: Machine, seconds_factor: float | None, **fields: object) -> OpRecord:
     op = OpRecord(**fields)
-    roof = roof_time(op.work, machine)
+    roof = roof_time(op.work(), machine)
     seconds = None if seconds_factor is None else roof.total_s * seconds_factor + 2e-6
     return OpRecord(
         **fields,
@@ -199,7 +199,7 @@ def _verdict(ops: list[OpRecord], machine: Machine, precision: Precision, wall: 
         precision=precision,
         roof_s=roof_s,
         efficiency_fraction=roof_s / wall if wall else None,
-        averaging_honesty_fraction=averaging_honesty([op.work for op in ops], machine),
+        averaging_honesty_fraction=averaging_honesty([op.work() for op in ops], machine),
         sentence="Memory-bound: most of the step moves activations through memory at 62 % of its roof; fusing them away is worth more than any faster matrix engine.",
     )  # fmt: skip
 

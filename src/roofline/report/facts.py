@@ -2,11 +2,12 @@
 
 import msgspec
 
+from roofline.core.precision import Precision
 from roofline.core.roof import Bound
 from roofline.core.run import OpRecord, Run, UnknownOp, Verdict
 from roofline.core.units import Unit, percent, show
 from roofline.errors import MachineError
-from roofline.report.rows import is_timed, op_time, printable as printable
+from roofline.report.rows import is_timed, op_time, printable
 
 _MEANING = {
     "compute": "roof time of compute-bound ops",
@@ -58,8 +59,8 @@ def head(run: Run) -> list[str]:
     parts = [title(run)]
     if isinstance(load.get("train"), bool):
         parts.append("training" if load["train"] else "inference")
-    if load.get("batch") is not None:
-        parts.append(f"batch {printable(load['batch'])}")
+    parts += [f"{key} {printable(load[key])}" for key in ("batch", "tokens") if load.get(key) is not None]
+    parts += ["compiled"] if load.get("compiled") is True else []
     precision = load.get("precision") or (run.verdict and run.verdict.precision)
     if precision:
         parts.append(printable(precision))
@@ -111,15 +112,16 @@ def ratios(run: Run) -> list[Ratio]:
     if not v:
         return []
     peak, bandwidth = _peak(run, v), _bandwidth(run)
-    found = [Ratio("MFU", percent(v.mfu_fraction), _over("needed FLOP/s", peak, v.mfu_fraction, run))]
+    found = [Ratio("MFU", _least(v.mfu_fraction, run), _over("needed FLOP/s", peak, v.mfu_fraction, run))]
     if percent(v.hfu_fraction) != percent(v.mfu_fraction):
-        found.append(Ratio("HFU", percent(v.hfu_fraction), _over("executed FLOP/s", peak, v.hfu_fraction, run)))
+        found.append(Ratio("HFU", _least(v.hfu_fraction, run), _over("executed FLOP/s", peak, v.hfu_fraction, run)))
     moved = f"{v.bytes_origin} bytes/s"
-    found.append(Ratio("MBU", percent(v.mbu_fraction), _over(moved, bandwidth, v.mbu_fraction, run)))
+    found.append(Ratio("MBU", _least(v.mbu_fraction, run), _over(moved, bandwidth, v.mbu_fraction, run)))
     note = "roof time / wall time" if v.efficiency_fraction is not None else _why(run)
-    found.append(Ratio("of the roof", percent(v.efficiency_fraction), note))
-    matrix = f"executed matrix FLOP / {v.bytes_origin} bytes"
-    found.append(Ratio("intensity", show(v.intensity_flops_per_byte, "FLOP/B"), matrix))
+    found.append(Ratio("of the roof", _least(v.efficiency_fraction, run), note))
+    work = "executed matrix FLOP" if run.flops.executed else "vector FLOP"
+    intensity = show(v.intensity_flops_per_byte, "FLOP/B")
+    found.append(Ratio("intensity", intensity, f"{work} / {v.bytes_origin} bytes"))
     of = f"{v.precision} peak / bandwidth" if v.precision else "peak / bandwidth"
     found.append(Ratio("ridge point", show(v.ridge_point_flops_per_byte, "FLOP/B"), of))
     if v.averaging_honesty_fraction is not None:
@@ -192,14 +194,31 @@ def byte_rows(run: Run) -> list[tuple[str, float, float | None]]:
     return [(n, b, run.flops.executed / b if b else None) for n, b in known.items() if b is not None]
 
 
-def flop_unit(run: Run) -> Unit:
-    """OP for a program whose matrix work is all in integers, else FLOP."""
-    used = [p for p, f in run.flops.by_precision.items() if f]
-    return "OP" if used and all(p.is_integer for p in used) else "FLOP"
+def flop_rows(run: Run) -> list[tuple[str, str]]:
+    """FLOP totals: what, how many. With unknown ops they are lower bounds."""
+    f = run.flops
+    rows: list[tuple[str, float, Unit]] = [
+        ("needed matrix work", f.needed, "FLOP"),
+        ("executed matrix work", f.executed, "FLOP"),
+        *((f"executed in {p}", n, _op_unit(p)) for p, n in f.by_precision.items()),
+        ("vector work", f.vector, "FLOP"),
+    ]
+    at_least = "≥ " if run.coverage.unknown_ops else ""
+    return [(what, f"{at_least}{show(number, unit)}") for what, number, unit in rows]
+
+
+def _op_unit(precision: Precision) -> Unit:
+    return "OP" if precision.is_integer else "FLOP"
 
 
 def _parts(seconds: dict[str, float], whole: float) -> list[Part]:
     return [Part(n, s, s / whole if whole else None, _MEANING[n]) for n, s in seconds.items()]
+
+
+def _least(fraction: float | None, run: Run) -> str:
+    """A ratio; a lower bound where ops of unknown work are missing from its numerator."""
+    at_least = "≥ " if run.coverage.unknown_ops and fraction is not None else ""
+    return f"{at_least}{percent(fraction)}"
 
 
 def _over(what: str, ceiling: str | None, value: float | None, run: Run) -> str:
@@ -218,6 +237,8 @@ def _why(run: Run) -> str:
 def _peak(run: Run, verdict: Verdict) -> str | None:
     if not run.machine or not verdict.precision:
         return None
+    if sum(1 for flops in run.flops.by_precision.values() if flops) > 1:
+        return "the peak of each precision in use"
     try:
         ceiling = run.machine.matrix_peak(verdict.precision)
     except MachineError:

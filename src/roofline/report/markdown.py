@@ -1,11 +1,12 @@
 """A summary to paste in an issue or a pull request (GitHub's Markdown)."""
 
 import re
+from collections.abc import Sequence
 
 from roofline.core.run import Run
 from roofline.core.units import column, percent, show
 from roofline.report import facts
-from roofline.report.rows import is_timed, op_rows, op_time
+from roofline.report.rows import is_timed, op_rows, op_time, printable
 
 _OPS = 10
 
@@ -18,7 +19,7 @@ def render(run: Run) -> str:
         _table(("", "value", ""), [(r.label, r.value, _prose(r.note)) for r in facts.ratios(run)]),
         *_time(run),
         *_ops(run),
-        *_bytes(run),
+        *_totals(run),
         *_lists(run),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -62,11 +63,12 @@ def _ops(run: Run) -> list[str]:
     return [title if timed else title.replace("Ops with longest", "Ops longest"), _table(head, cells)]
 
 
-def _bytes(run: Run) -> list[str]:
+def _totals(run: Run) -> list[str]:
     rows = facts.byte_rows(run)
     sizes = column([size for _, size, _ in rows], "B")
     cells = [(origin, size, show(i, "FLOP/B")) for (origin, _, i), size in zip(rows, sizes, strict=True)]
-    return [_table(("bytes by origin", "moved", "intensity"), cells)]
+    flops = _table(("work", "FLOP"), facts.flop_rows(run)) if run.flops.executed or run.flops.vector else ""
+    return [flops, _table(("bytes by origin", "moved", "intensity"), cells)]
 
 
 def _lists(run: Run) -> list[str]:
@@ -79,10 +81,10 @@ def _lists(run: Run) -> list[str]:
     return ["\n".join(advice), "\n".join([*coverage, *warnings])]
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     if not rows:
         return ""
-    numeric = [n for n in range(len(head)) if n and all(re.match(r"[\d.,]+( |$)|n/a$", row[n]) for row in rows)]
+    numeric = [n for n in range(len(head)) if n and all(re.match(r"(≥ )?[\d.,]+( |$)|n/a$", row[n]) for row in rows)]
     rule = ["---:" if n in numeric else "---" for n in range(len(head))]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *rows))
 
@@ -94,5 +96,5 @@ def _code(name: str) -> str:
 
 def _prose(text: str) -> str:
     """Text that says only itself: no HTML, no emphasis, no link, no table column, no mention."""
-    text = facts.printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
+    text = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
     return re.sub(r"([\\`*_\[\]|~])", r"\\\1", text)

@@ -5,7 +5,7 @@ from html import escape
 from roofline.core.run import Run
 from roofline.core.units import column, percent
 from roofline.report import facts
-from roofline.report.rows import is_timed, op_rows
+from roofline.report.rows import is_timed, op_rows, printable
 
 _OPS = 5
 
@@ -55,4 +55,4 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _remarks(run: Run) -> list[str]:
-    return [*facts.coverage(run, most=5), *(f"warning: {facts.printable(text)}" for text in run.warnings)]
+    return [*facts.coverage(run, most=5), *(f"warning: {printable(text)}" for text in run.warnings)]

@@ -6,7 +6,7 @@ from math import isfinite
 import msgspec
 
 from roofline.core.machine import Ceiling, Machine
-from roofline.core.run import ModuleTotal, OpRecord, Run
+from roofline.core.run import BytesOrigin, ModuleTotal, OpRecord, Run
 from roofline.core.units import Unit, show
 
 
@@ -17,8 +17,10 @@ class Row(msgspec.Struct, frozen=True):
         op: The record itself.
         name: Its name without the namespace of torch's own ops.
         module: Path of its module, printable; "(program)" outside any module.
+        shapes: Its input shapes, printable.
         flops: FLOP of the engine that does most of its arithmetic.
-        intensity: `flops` / best bytes, FLOP/B.
+        moved_bytes: Bytes by the origin that the Run is judged by, else the best at hand; None if unknown.
+        intensity: `flops` / `moved_bytes`, FLOP/B.
         rate: `flops` / seconds, else `flops` / roof time where nothing was timed, FLOP/s.
         share: Of the time of all ops; of their roof time where nothing was timed.
         gain_s: Seconds − roof time, at least 0; what it could save at most.
@@ -27,7 +29,9 @@ class Row(msgspec.Struct, frozen=True):
     op: OpRecord
     name: str
     module: str
+    shapes: str
     flops: float
+    moved_bytes: float | None
     intensity: float | None
     rate: float | None
     share: float | None
@@ -70,7 +74,8 @@ def op_rows(run: Run) -> list[Row]:
     Ops that have a time but no roof follow by their time: what they could gain is unknown.
     """
     timed, total = is_timed(run), op_time(run)
-    rows = [_row(op, total, timed=timed) for op in run.ops]
+    origin = run.verdict.bytes_origin if run.verdict else None
+    rows = [_row(op, total, origin, timed=timed) for op in run.ops]
 
     def key(row: Row) -> tuple[float, float]:
         if not timed:
@@ -111,16 +116,20 @@ def ceiling_rows(machine: Machine) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def _row(op: OpRecord, total: float | None, *, timed: bool) -> Row:
+def _row(op: OpRecord, total: float | None, origin: BytesOrigin | None, *, timed: bool) -> Row:
     flops = _engine_flops(op)
     seconds = op.seconds if timed else op.roof_s
     gain = max(0.0, op.seconds - op.roof_s) if op.seconds is not None and op.roof_s is not None else None
+    known = any(b is not None for b in (op.bytes.measured, op.bytes.cached, op.bytes.operator))
+    moved = op.bytes.by(origin) if known else None
     return Row(
         op=op,
         name=short_name(op.name),
         module=printable(op.module) or "(program)",
+        shapes=printable(op.shapes),
         flops=flops,
-        intensity=flops / op.bytes.best if op.bytes.best > 0 else None,
+        moved_bytes=moved,
+        intensity=flops / moved if moved else None,
         rate=flops / seconds if seconds else None,
         share=seconds / total if seconds is not None and total else None,
         gain_s=gain,
