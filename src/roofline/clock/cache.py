@@ -1,0 +1,102 @@
+"""Measured ceilings, kept in the user's cache folder so that a machine is measured once."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import msgspec
+import torch
+
+from roofline.clock.ceilings import quick, with_ceilings
+from roofline.clock.timers import Progress
+from roofline.core.machine import Machine
+from roofline.core.run import write_whole
+from roofline.errors import RooflineError
+
+# Raise when what a ceiling means changes, so that older files are measured anew.
+VERSION = 1
+
+
+def ceilings_for(
+    device: str, machine: Machine, *, refresh: bool = False, progress: Progress | None = None
+) -> Machine:
+    """Give the machine with its sustained ceilings: from the cache folder, else measured now and kept there.
+
+    Args:
+        device: Where to measure.
+        machine: Its identity, without measured ceilings.
+        refresh: Measure even if there are kept ones.
+        progress: Told in words what is going on, and what went wrong with the cache.
+
+    Raises:
+        ImplausibleError: Measuring gives nothing that can be believed.
+    """
+    say = progress or (lambda _: None)
+    path = cache_file(machine)
+    kept = None if refresh else _load(path, machine, say)
+    if kept:
+        return kept
+    measured = with_ceilings(machine, quick(device, machine, progress=progress))
+    try:
+        keep(measured)
+    except (OSError, RooflineError) as error:
+        say(f"warning: the measured ceilings can't be kept for next time: {error}")
+    return measured
+
+
+def keep(machine: Machine) -> Path:
+    """Save a machine with its measured ceilings, such as those of a full calibration, for `ceilings_for`.
+
+    Raises:
+        RunFileError, OSError: The cache folder can't be written.
+    """
+    path = cache_file(machine)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return write_whole(path, msgspec.json.format(msgspec.json.encode(machine), indent=2) + b"\n")
+
+
+def cache_file(machine: Machine) -> Path:
+    """Where the ceilings of a machine are kept: one file per machine, torch version and number of threads."""
+    parts = (machine.key, f"torch-{torch.__version__}", f"{torch.get_num_threads()}-threads", f"v{VERSION}")
+    name = "-".join(re.sub(r"[^A-Za-z0-9.+]+", "-", part).strip("-.") for part in parts)
+    return cache_folder() / f"{name}.json"
+
+
+def cache_folder() -> Path:
+    """The user's cache folder of roofline: $XDG_CACHE_HOME, else the platform's own."""
+    given = os.environ.get("XDG_CACHE_HOME")
+    if given:
+        return Path(given) / "roofline"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "roofline"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "roofline" / "Cache"
+    return Path.home() / ".cache" / "roofline"
+
+
+def _load(path: Path, machine: Machine, say: Progress) -> Machine | None:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        say(f"warning: the kept ceilings can't be read ({error.strerror}); measuring anew")
+        return None
+    try:
+        kept = msgspec.json.decode(data, type=Machine)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        say(f"warning: the kept ceilings are damaged ({error}); measuring anew")
+        return None
+    if kept.name != machine.name or not _complete(kept):
+        say("warning: the kept ceilings are of another machine or incomplete; measuring anew")
+        return None
+    return kept
+
+
+def _complete(machine: Machine) -> bool:
+    """Whether the ceilings without which nothing can be judged are there, measured and above zero."""
+    dram = machine.bandwidth.get("dram")
+    return dram is not None and all(
+        ceiling.origin == "measured" and ceiling.value > 0 for ceiling in (dram, *machine.vector.values())
+    )

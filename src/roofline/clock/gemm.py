@@ -1,0 +1,119 @@
+"""Sustained matrix-multiply rate per precision: what the matrix engine really keeps up."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import torch
+
+from roofline.clock.sustained import Sustained, sustain
+from roofline.clock.timers import Clock, Step, Timer
+from roofline.core.precision import Precision
+
+DTYPES = {
+    Precision.FP64: torch.float64,
+    Precision.FP32: torch.float32,
+    Precision.TF32: torch.float32,
+    Precision.BF16: torch.bfloat16,
+    Precision.FP16: torch.float16,
+    Precision.INT8: torch.int8,
+}
+Shape = tuple[int, int, int]
+
+
+def gemm_rate(
+    precision: Precision,
+    device: str,
+    timer: Timer,
+    *,
+    seconds: float,
+    clock: Clock,
+    largest: int = 16384,
+    window_s: float = 10e-3,
+) -> Sustained:
+    """Best sustained rate of C = A · B over several shapes: 2 · M · N · K FLOP per call.
+
+    Shapes double from M = N = K = 256 until one call takes a tenth of `seconds` (fp16 can be a hundred times slower
+    than bf16 on a CPU); for each size also M = N = 2n, K = n / 2. The three fastest are then run in windows.
+    Operands are random (zeros draw less power and clock higher) and stay in place.
+
+    Args:
+        precision: Of the operands. fp32 is true fp32; tf32 is fp32 data on a matrix engine that rounds it.
+        device: Where.
+        timer: Of that device.
+        seconds: Time to spend, about, s.
+        clock: Monotonic, in s.
+        largest: Largest n.
+        window_s: Least length of a window, s.
+
+    Raises:
+        RuntimeError: torch has no such product on this device.
+    """
+    with _fp32_products("high" if precision == Precision.TF32 else "highest"):
+        ranked = sorted(_search(precision, device, timer, seconds, clock, largest), reverse=True)
+        finals = []
+        for _, shape in ranked[:3]:
+            step = product(precision, device, shape)
+            name, flops = "x".join(map(str, shape)), 2.0 * shape[0] * shape[1] * shape[2]
+            finals.append(sustain(name, flops, step, timer, seconds=seconds / 6, clock=clock, window_s=window_s))
+    return max(finals, key=lambda f: f.best)
+
+
+def product(precision: Precision, device: str, shape: Shape) -> Step:
+    """Give a step that computes C = A · B for shape (M, N, K), buffers reused, random data.
+
+    Its own generator: the program's random state is left alone.
+    """
+    m, n, k = shape
+    dtype = DTYPES[precision]
+    random = torch.Generator(device=device).manual_seed(0)
+    if precision == Precision.INT8:
+        a = torch.randint(-128, 128, (m, k), dtype=dtype, device=device, generator=random)
+        b = torch.randint(-128, 128, (n, k), dtype=dtype, device=device, generator=random).t()
+        out = torch.empty((m, n), dtype=torch.int32, device=device)
+        return lambda: torch._int_mm(a, b, out=out)
+    a = torch.randn((m, k), device=device, generator=random).to(dtype)
+    b = torch.randn((n, k), device=device, generator=random).to(dtype).t()
+    out = torch.empty((m, n), dtype=dtype, device=device)
+    return lambda: torch.mm(a, b, out=out)
+
+
+def _search(
+    precision: Precision, device: str, timer: Timer, seconds: float, clock: Clock, largest: int
+) -> list[tuple[float, Shape]]:
+    """Rate and shape of the candidates, each from the better of two calls."""
+    start = clock()
+    found: list[tuple[float, Shape]] = []
+    for shape in _shapes(largest):
+        flops = 2.0 * shape[0] * shape[1] * shape[2]
+        best = max((rate for rate, _ in found), default=0.0)
+        expected_s = flops / best if best else 0.0
+        if expected_s > seconds / 10 or clock() - start + 4 * expected_s > seconds / 2:
+            break
+        try:
+            step = product(precision, device, shape)
+            step()
+        except torch.OutOfMemoryError:
+            break
+        took_s = min(timer(step, 1), timer(step, 1))
+        found.append((flops / took_s if took_s > 0 else 0.0, shape))
+    return found
+
+
+def _shapes(largest: int) -> Iterator[Shape]:
+    n = 256
+    while n <= largest:
+        yield n, n, n
+        yield 2 * n, 2 * n, n // 2
+        n *= 2
+
+
+@contextmanager
+def _fp32_products(mode: Literal["highest", "high"]) -> Iterator[None]:
+    """Make fp32 products exact ("highest") or TF32 where the device has it ("high"), and put it back."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(mode)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

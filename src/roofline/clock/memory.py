@@ -1,0 +1,157 @@
+"""Sustained memory bandwidth, of DRAM and of each cache.
+
+Convention: bytes are those that the program names, as STREAM counts them: a copy reads N and writes N. A CPU that
+stores through its cache also reads each line before it overwrites it (write-allocate), which is not counted: the
+bus then moves 3/2 of a copy's bytes and 4/3 of a triad's. Counts of ops follow the same convention, so the two
+compare. An update in place names the line that it reads anyway, so it is free of write-allocate and its rate may
+lie above the others; it is measured for the record.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import torch
+
+from roofline.clock.sustained import Sustained, sustain
+from roofline.clock.timers import Clock, Progress, Step, Timer
+
+# Working sets are this many times the last-level cache, so that less than a quarter of a pass can hit it.
+TIMES_CACHE = 4
+MEMORY_FRACTION = 0.25
+SMALLEST_WORKING_SET = 256 * 2**20
+_FLOAT = 4
+
+
+def working_set_bytes(cache_bytes: int, available_bytes: int) -> int:
+    """Bytes to stream over: 4 × last-level cache, at least 256 MiB, at most a quarter of the free memory."""
+    wanted = max(TIMES_CACHE * cache_bytes, SMALLEST_WORKING_SET)
+    return int(min(wanted, MEMORY_FRACTION * available_bytes)) // 4096 * 4096
+
+
+def available_bytes(device: str) -> int:
+    """Memory that can be taken without harm: free on the device, or what Linux calls available."""
+    if torch.device(device).type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    limits = [_group_limit(p) for p in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")]
+    return min([free, *(limit for limit in limits if limit is not None)])
+
+
+def stream_rates(
+    device: str,
+    timer: Timer,
+    *,
+    size_bytes: int,
+    seconds: float,
+    clock: Clock,
+    window_s: float = 10e-3,
+    progress: Progress | None = None,
+) -> dict[str, Sustained]:
+    """Read, copy, triad and update rates over one working set, B/s.
+
+    - read: the better of a sum and a matrix-vector product, N bytes
+    - copy: b = a, 2 N bytes
+    - triad: c = a + 3 b, 3 N bytes
+    - update: a = 3 a in place, 2 N bytes
+
+    Args:
+        device: Where.
+        timer: Of that device.
+        size_bytes: All operands of a kernel together, B.
+        seconds: Time to spend, about, s.
+        clock: Monotonic, in s.
+        window_s: Least length of a window, s.
+        progress: Told in words what is going on.
+    """
+    found: dict[str, Sustained] = {}
+    kernels = list(_kernels(device, size_bytes))
+    for name, what, nbytes, step in kernels:
+        if progress:
+            progress(f"memory: {name}")
+        rate = sustain(what, nbytes, step, timer, seconds=seconds / len(kernels), clock=clock, window_s=window_s)
+        if name not in found or rate.best > found[name].best:
+            found[name] = rate
+    return found
+
+
+def cache_rates(
+    capacities: Mapping[str, int],
+    timer: Timer,
+    *,
+    seconds: float,
+    clock: Clock,
+    window_s: float = 10e-3,
+) -> dict[str, Sustained]:
+    """Read rate of each CPU cache, all cores together, B/s.
+
+    One row that fits into half of the cache (and, from the second level on, is at least twice the level below) is
+    summed over and over by all threads: a row expanded with stride 0 takes no other memory, and no call ends in
+    between. A sum may be slower than the cache, so the rate is one that the cache is sure to sustain.
+
+    Args:
+        capacities: By level, "l1" first, B; of one core's cache where cores have their own.
+        timer: Of the CPU.
+        seconds: Time to spend, about, s.
+        clock: Monotonic, in s.
+        window_s: Least length of a window, s.
+    """
+    found, below = {}, 0
+    for level, capacity in sorted(capacities.items()):
+        row = min(capacity // 2, 16 * below) if below else capacity // 2
+        if row > below:
+            step, nbytes = _row_sums(row)
+            what = f"sum over {row / 1024:.0f} KiB"
+            share_s = seconds / len(capacities)
+            found[level] = sustain(what, nbytes, step, timer, seconds=share_s, clock=clock, window_s=window_s)
+        below = capacity
+    return found
+
+
+def _kernels(device: str, size_bytes: int) -> Iterator[tuple[str, str, float, Step]]:
+    """Name, description, bytes per call and step of each kernel; all share one buffer."""
+    columns = 1024
+    rows = max(6, size_bytes // (_FLOAT * columns) // 6 * 6)
+    buffer = _filled(device, rows, columns)
+    total = float(buffer.numel() * _FLOAT)
+    vector = torch.ones(columns, device=device)
+    result = torch.empty(rows, device=device)
+    a, b = buffer.chunk(2)
+    x, y, z = buffer.chunk(3)
+    yield "read", "torch.mv", total, lambda: torch.mv(buffer, vector, out=result)
+    yield "read", "torch.sum", total, lambda: torch.sum(buffer)
+    yield "copy", "Tensor.copy_", total, lambda: b.copy_(a)
+    yield "triad", "torch.add with alpha", total, lambda: torch.add(x, y, alpha=3.0, out=z)
+    # By −1, so that repetition neither overflows nor decays into subnormal numbers, which are slow.
+    yield "update", "Tensor.mul_", 2 * total, lambda: buffer.mul_(-1.0)
+
+
+def _filled(device: str, rows: int, columns: int) -> torch.Tensor:
+    """Random numbers, one block repeated: drawing every one would take longer than all the measuring."""
+    random = torch.Generator(device=device).manual_seed(0)
+    block = torch.rand((min(rows, 1024), columns), device=device, generator=random)
+    buffer = torch.empty((rows, columns), device=device)
+    for part in buffer.split(len(block)):
+        part.copy_(block[: len(part)])
+    return buffer
+
+
+def _row_sums(row_bytes: int, total_bytes: int = 64 * 2**20) -> tuple[Step, float]:
+    n = max(1, row_bytes // _FLOAT)
+    repeats = max(64, total_bytes // (n * _FLOAT))
+    random = torch.Generator().manual_seed(0)
+    rows = torch.rand(n, generator=random).expand(repeats, n)
+    result = torch.empty(repeats)
+    return lambda: torch.sum(rows, dim=1, out=result), float(repeats * n * _FLOAT)
+
+
+def _group_limit(path: str) -> int | None:
+    """Memory limit of the container; "max" is none."""
+    try:
+        return int(Path(path).read_text())
+    except (OSError, ValueError):
+        return None
