@@ -1,7 +1,11 @@
 """Op → work: one family of ops per file, no torch. Importing the package fills the table."""
 
 from roofline.formulas import activation as activation
+from roofline.formulas import attention as attention
+from roofline.formulas import attention_raw as attention_raw
 from roofline.formulas import collective as collective
+from roofline.formulas import conv as conv
+from roofline.formulas import conv_backends as conv_backends
 from roofline.formulas import copy as copy
 from roofline.formulas import elementwise as elementwise
 from roofline.formulas import embedding as embedding
@@ -9,15 +13,22 @@ from roofline.formulas import fft as fft
 from roofline.formulas import index as index
 from roofline.formulas import linalg as linalg
 from roofline.formulas import loss as loss
+from roofline.formulas import matmul as matmul
+from roofline.formulas import matmul_derived as matmul_derived
+from roofline.formulas import matmul_packed as matmul_packed
+from roofline.formulas import native as native
 from roofline.formulas import norm as norm
 from roofline.formulas import optimizer as optimizer
 from roofline.formulas import pool as pool
 from roofline.formulas import prims as prims
+from roofline.formulas import quantized as quantized
 from roofline.formulas import random as random
 from roofline.formulas import reduce as reduce
 from roofline.formulas import resample as resample
+from roofline.formulas import rnn as rnn
 from roofline.formulas import softmax as softmax
 from roofline.formulas import sort as sort
+from roofline.formulas import sparse as sparse
 from roofline.formulas import views as views
 from roofline.formulas import vision as vision
 from roofline.formulas.registry import Cost as Cost
