@@ -1,3 +1,3 @@
 """Run → verdict, time budget, advice: what the figures mean."""
 
-from roofline.analysis.judge import judge as judge
+from roofline.analysis.judgement import judge as judge

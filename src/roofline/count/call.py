@@ -35,7 +35,7 @@ class OpCall(NamedTuple):
         name: "aten.mm": namespace and op, without the overload.
         module: Dotted path of the calling module.
         phase: Forward, backward or optimizer.
-        shapes: Shapes of the input tensors.
+        tensor_shapes: Shapes of the input tensors.
         precision: Of the matrix work, else of the data.
         cost: What the formula says; a zero cost for an unknown op.
         formula: Exact, estimate or none.
@@ -47,13 +47,18 @@ class OpCall(NamedTuple):
     name: str
     module: str
     phase: Phase
-    shapes: str
+    tensor_shapes: tuple[tuple[int, ...], ...]
     precision: Precision | None
     cost: Cost
     formula: Formula
     recomputed: bool
     reads: tuple[Access, ...]
     writes: tuple[Access, ...]
+
+    @property
+    def shapes(self) -> str:
+        """The input shapes for people: "64x3x224x224, 64x3x7x7"."""
+        return ", ".join("x".join(map(str, shape)) or "scalar" for shape in self.tensor_shapes)
 
     @property
     def operator_bytes(self) -> float:

@@ -1,12 +1,15 @@
 """A recording as a Run: what `roofline count` says before anything is judged or timed."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+import torch
 
 from roofline.core.machine import Machine
 from roofline.core.precision import Precision
 from roofline.core.run import Bytes, Flops, OpRecord, Run
+from roofline.count.call import OpCall
 from roofline.count.origins import cached_bytes, compulsory_bytes, operator_bytes
 from roofline.count.recording import Recording
 from roofline.count.rows import coverage_of, module_rows, op_rows
@@ -31,7 +34,7 @@ def counted_run(
     """
     capacity = machine.last_level_cache_bytes if machine else 0
     cached = cached_bytes(recording.calls, capacity, recording.alive) if capacity else None
-    ops = op_rows(recording.calls, cached, seconds)
+    ops = op_rows(_as_run(recording.calls, machine), cached, seconds)
     return Run(
         kind="counted",
         workload=workload,
@@ -51,23 +54,21 @@ def counted_run(
     )
 
 
-def run_precision(machine: Machine | None) -> Callable[[str, Precision], Precision]:
-    """The precision in which a machine runs FP32 matrix work, by torch's present settings.
+def _as_run(calls: Sequence[OpCall], machine: Machine | None) -> Sequence[OpCall]:
+    """The calls in the precision that the machine's matrix engine runs them in, by torch's present settings.
 
     NVIDIA's tensor cores take FP32 convolutions as TF32 by default, and matmuls where torch allows it; on every
     other machine FP32 stays FP32.
     """
-    import torch
+    if machine is None or Precision.TF32 not in machine.matrix:
+        return calls
+    matmul = torch.get_float32_matmul_precision() != "highest"
+    convolution = torch.backends.cudnn.allow_tf32
 
-    has_tf32 = machine is not None and Precision.TF32 in machine.matrix
-    matmul = has_tf32 and torch.get_float32_matmul_precision() != "highest"
-    convolution = has_tf32 and torch.backends.cudnn.allow_tf32
+    def is_tf32(c: OpCall) -> bool:
+        return bool(c.cost.matrix) and c.precision == Precision.FP32 and (convolution if "conv" in c.name else matmul)
 
-    def precision(op: str, stated: Precision) -> Precision:
-        tf32 = convolution if "conv" in op else matmul
-        return Precision.TF32 if tf32 and stated == Precision.FP32 else stated
-
-    return precision
+    return [c._replace(precision=Precision.TF32) if is_tf32(c) else c for c in calls]
 
 
 def _flops(ops: Sequence[OpRecord]) -> Flops:

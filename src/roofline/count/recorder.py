@@ -1,6 +1,6 @@
 """The dispatch mode that sees every op that runs, and writes one `OpCall` for each."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from roofline.count.access import Accesses
 from roofline.count.call import OpCall
 from roofline.count.modules import ModuleTracker
 from roofline.formulas.registry import Cost, call, find_rule, is_free
-from roofline.formulas.spec import TensorSpec, tensors
+from roofline.formulas.spec import tensors
 
 # Questions about a tensor's layout: answered by the tensor, they never reach a kernel. "prim" holds the rest.
 _METADATA = {
@@ -40,7 +40,6 @@ class Recorder(TorchDispatchMode):
 
     Args:
         tracker: Tells which module an op belongs to.
-        precision: Maps the precision of matrix work to the one that the hardware runs it in (FP32 as TF32).
 
     Attributes:
         calls: One entry per op that computes or moves bytes.
@@ -49,9 +48,7 @@ class Recorder(TorchDispatchMode):
         failures: Ops whose formula broke on the arguments, with the reason.
     """
 
-    def __init__(
-        self, tracker: ModuleTracker, precision: Callable[[str, Precision], Precision] = lambda op, p: p
-    ) -> None:
+    def __init__(self, tracker: ModuleTracker) -> None:
         super().__init__()
         self.calls: list[OpCall] = []
         self.accesses = Accesses()
@@ -59,7 +56,6 @@ class Recorder(TorchDispatchMode):
         self.made_optimizer_state = False
         self.failures: dict[str, str] = {}
         self._tracker = tracker
-        self._precision = precision
         self._in_optimizer = 0
 
     @contextmanager
@@ -99,8 +95,8 @@ class Recorder(TorchDispatchMode):
                 name=".".join(name.split(".")[:2]),
                 module=self._tracker.current(),
                 phase=self._phase(),
-                shapes=", ".join(str(s) for s in tensors([specs, spec_kwargs])),
-                precision=self._run_precision(name, cost, (specs, spec_kwargs, out_specs)),
+                tensor_shapes=tuple(s.shape for s in tensors([specs, spec_kwargs])),
+                precision=_precision(cost, (specs, spec_kwargs, out_specs)),
                 cost=cost,
                 formula=formula,
                 recomputed=_is_recomputation(),
@@ -119,12 +115,6 @@ class Recorder(TorchDispatchMode):
             self.failures[name] = f"{type(error).__name__}: {error}"
             return _NOTHING, "none"
         return cost, cost.formula
-
-    def _run_precision(self, name: str, cost: Cost, specs: Any) -> Precision | None:
-        known = cost.precision or next((s.precision for s in tensors(specs) if _is_float(s)), None)
-        if known is None:
-            known = next((s.precision for s in tensors(specs) if s.precision is not None), None)
-        return self._precision(name, known) if known is not None and cost.matrix else known
 
     def _phase(self) -> Phase:
         if self._in_optimizer:
@@ -148,8 +138,12 @@ def _name(func: Any) -> str:
     return f"higher_order.{func.name()}"
 
 
-def _is_float(spec: TensorSpec) -> bool:
-    return spec.precision is not None and not spec.precision.is_integer
+def _precision(cost: Cost, specs: Any) -> Precision | None:
+    """The formula's precision, else that of the first floating-point tensor, else of any tensor with one."""
+    if cost.precision is not None:
+        return cost.precision
+    known = [s.precision for s in tensors(specs) if s.precision is not None]
+    return next((p for p in known if not p.is_integer), known[0] if known else None)
 
 
 def _is_recomputation() -> bool:

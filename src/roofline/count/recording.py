@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from roofline.core.precision import Precision
 from roofline.count.call import OpCall
 from roofline.count.isolation import untouched
 from roofline.count.modules import ModuleTracker
@@ -14,8 +13,6 @@ from roofline.count.program import Program
 from roofline.count.recorder import Recorder
 from roofline.count.skip_init import skipped_init
 from roofline.errors import RooflineError
-
-RunPrecision = Callable[[str, Precision], Precision]
 
 
 class Recording(NamedTuple):
@@ -44,7 +41,7 @@ class Recording(NamedTuple):
     why_real: str = ""
 
 
-def record(build: Callable[[], Program], *, run_precision: RunPrecision, may_run: bool = True) -> Recording:
+def record(build: Callable[[], Program], *, may_run: bool = True) -> Recording:
     """Count one step of the program that `build` makes.
 
     It is built and run on fake tensors: nothing is allocated, nothing is computed. A program that needs a value
@@ -52,7 +49,6 @@ def record(build: Callable[[], Program], *, run_precision: RunPrecision, may_run
 
     Args:
         build: Makes the program, fresh at every call.
-        run_precision: The precision that the hardware runs an op in.
         may_run: Whether the real run is allowed.
 
     Raises:
@@ -63,7 +59,7 @@ def record(build: Callable[[], Program], *, run_precision: RunPrecision, may_run
             with untouched(values=False), FakeTensorMode(allow_non_fake_inputs=True):
                 with skipped_init():
                     program = build()
-                return _record(program, run_precision, fake=True)
+                return _record(program, fake=True)
         except RooflineError:
             raise
         except Exception as error:
@@ -73,14 +69,14 @@ def record(build: Callable[[], Program], *, run_precision: RunPrecision, may_run
                     f"the program can't be counted without running it: {why}", "use roofline measure, which runs it"
                 ) from error
         with untouched(values=True):
-            return _record(build(), run_precision, fake=False)._replace(why_real=why)
+            return _record(build(), fake=False)._replace(why_real=why)
 
 
-def _record(program: Program, run_precision: RunPrecision, *, fake: bool) -> Recording:
-    recorder, tracker, output = _run(program, run_precision)
+def _record(program: Program, *, fake: bool) -> Recording:
+    recorder, tracker, output = _run(program)
     if recorder.made_optimizer_state:
         # The first step of an optimizer allocates its state; every later one reads it. Count a later one.
-        recorder, tracker, output = _run(program, run_precision)
+        recorder, tracker, output = _run(program)
     trains = any(c.phase == "backward" for c in recorder.calls)
     recording = Recording(
         calls=recorder.calls,
@@ -96,9 +92,9 @@ def _record(program: Program, run_precision: RunPrecision, *, fake: bool) -> Rec
     return recording
 
 
-def _run(program: Program, run_precision: RunPrecision) -> tuple[Recorder, ModuleTracker, Any]:
+def _run(program: Program) -> tuple[Recorder, ModuleTracker, Any]:
     tracker = ModuleTracker(program.root)
-    recorder = Recorder(tracker, run_precision)
+    recorder = Recorder(tracker)
     with recorder.recording():
         output = program.step()
     return recorder, tracker, output

@@ -18,7 +18,7 @@ def op_rows(
     """
     groups: dict[tuple[object, ...], list[int]] = {}
     for i, c in enumerate(calls):
-        groups.setdefault((c.name, c.module, c.phase, c.shapes, c.precision, c.formula), []).append(i)
+        groups.setdefault((c.name, c.module, c.phase, c.tensor_shapes, c.precision, c.formula), []).append(i)
     return tuple(_row(calls, members, cached, seconds) for members in groups.values())
 
 

@@ -23,8 +23,10 @@ def program(target: Target, options: Options) -> tuple[Any, Made]:
     cast = caster(options.device, options.precision)
     if made.step is not None:
         return Program(_step(made, options, cast)), made
-    module = made.module.to(options.device).train(options.train)
-    inputs, keywords = _moved(list(made.inputs), options), _moved(dict(made.keywords), options)
+    module, inputs, keywords = made.module, list(made.inputs), dict(made.keywords)
+    if not made.own:
+        module = module.to(options.device).train(options.train)
+        inputs, keywords = _moved(inputs, options), _moved(keywords, options)
     if options.channels_last:
         module = _channels_last(module)
     called = _compiled(module) if options.compiled else module

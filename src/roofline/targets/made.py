@@ -16,6 +16,7 @@ class Made(NamedTuple):
         step: A zero-argument step, when there is no module.
         items: Samples (or tokens) per step; None when unknown.
         item: What is counted by `items`: "image", "token", "sample".
+        own: The caller's own module: its mode, device and layout are the caller's business.
     """
 
     module: Any = None
@@ -24,6 +25,7 @@ class Made(NamedTuple):
     step: Callable[[], Any] | None = None
     items: int | None = None
     item: str = "sample"
+    own: bool = False
 
 
 class Target(NamedTuple):

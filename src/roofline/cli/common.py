@@ -1,0 +1,143 @@
+"""Options and talk that several commands share."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from roofline.core.machine import Machine
+from roofline.core.precision import Precision
+from roofline.core.run import Run
+from roofline.core.units import Unit, parse
+from roofline.errors import UsageError
+from roofline.targets.options import Options
+
+F = TypeVar("F", bound=Callable[..., Any])
+ORIGINS = ("compulsory", "fused", "cached", "operator", "module", "measured")
+
+
+class Quantity(click.ParamType[float]):
+    """A number with a unit, such as "989 TFLOP/s"."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.name = unit
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the quantity; zero is as wrong as nonsense."""
+        try:
+            number = value if isinstance(value, float) else parse(str(value), self.unit)
+        except UsageError as error:
+            self.fail(f"{error.message}; {error.hint}", param, ctx)
+        if number <= 0:
+            self.fail(f'"{value}" must be above 0 {self.unit}', param, ctx)
+        return number
+
+
+def options(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Bundle options into one decorator."""
+
+    def decorate(function: F) -> F:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+program_options = options(
+    click.argument("target"),
+    click.option("--batch", type=click.IntRange(min=1), help="Samples per step.  [default: the target's own]"),
+    click.option("--tokens", type=click.IntRange(min=1), help="Tokens per sample, for models of text."),
+    click.option("--train", is_flag=True, help="Forward and backward."),
+    click.option("--optimizer", type=click.Choice(["adamw", "adam", "sgd"]), help="Add its step (with --train)."),
+    click.option(
+        "--precision",
+        type=click.Choice(["bf16", "fp16", "fp32"]),
+        help="bf16, fp16: autocast over FP32 weights.  [default: the program's own]",
+    ),
+    click.option("--channels-last", is_flag=True, help="Images and weights in channels-last layout."),
+)
+
+judge_options = options(
+    click.option("--machine", metavar="NAME|FILE", help="Whose roof.  [default: the device's own]"),
+    click.option("--peak-flops", type=Quantity("FLOP/s"), help='Override the matrix peak: "989 TFLOP/s".'),
+    click.option("--peak-bandwidth", type=Quantity("B/s"), help='Override the memory bandwidth: "3.35 TB/s".'),
+    click.option("--bytes", "origin", type=click.Choice(ORIGINS), help="Which count of bytes to judge by."),
+)
+
+output_options = options(
+    click.option("--json", "as_json", is_flag=True, help="Print the Run as one JSON document."),
+    click.option("-o", "--output", type=click.Path(path_type=Path), help="Write .html, .png, .svg, .md or .json."),
+)
+
+
+def make_options(chosen: dict[str, Any]) -> Options:
+    """Gather the program options of a command line.
+
+    Raises:
+        UsageError: Two of them contradict each other.
+    """
+    if chosen.get("optimizer") and not chosen.get("train"):
+        raise UsageError("--optimizer needs --train", "add --train")
+    precision = chosen.get("precision")
+    return Options(
+        batch=chosen.get("batch"),
+        tokens=chosen.get("tokens"),
+        train=chosen["train"],
+        optimizer=chosen.get("optimizer"),
+        precision=Precision(precision) if precision else None,
+        compiled=chosen.get("compiled", False),
+        channels_last=chosen["channels_last"],
+        device=chosen.get("device", "cpu"),
+    )
+
+
+def chosen_machine(chosen: dict[str, Any], default: Callable[[], Machine]) -> Machine:
+    """The machine to judge by: the one named, or the device's own, with the user's overrides."""
+    from roofline import machines
+
+    machine = machines.resolve(chosen["machine"]) if chosen.get("machine") else default()
+    precision = chosen.get("precision")
+    return machines.override(
+        machine,
+        peak_flops=chosen.get("peak_flops"),
+        peak_bandwidth=chosen.get("peak_bandwidth"),
+        precision=Precision(precision) if precision else None,
+    )
+
+
+def check_output(output: Path | None) -> None:
+    """Refuse an output that can't be written before the long work begins."""
+    if output is None:
+        return
+    from roofline.report import check_suffix
+
+    check_suffix(output)
+    if not output.parent.is_dir():
+        raise UsageError(f"there is no folder {output.parent}", "make it first, or choose another -o")
+
+
+def deliver(run: Run, *, as_json: bool, output: Path | None) -> None:
+    """Give the user a judged Run: on stdout as a screen or as JSON, and in a file if asked for."""
+    if output is not None:
+        from roofline.report import write
+
+        write(run, output)
+        say(f"wrote {output}")
+    if as_json:
+        sys.stdout.buffer.write(run.to_json() + b"\n")
+        sys.stdout.buffer.flush()
+        return
+    from rich.console import Console
+
+    from roofline.report.terminal import show
+
+    show(run, Console())
+
+
+def say(line: str) -> None:
+    """Talk: one line on stderr."""
+    print(line, file=sys.stderr, flush=True)

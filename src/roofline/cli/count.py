@@ -1,0 +1,28 @@
+"""`roofline count`: what a program asks of any machine, without running it."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from roofline.cli.common import judge_options, output_options, program_options
+
+
+@click.command(short_help="Count a program without running it, and judge it by any machine.")
+@program_options
+@judge_options
+@output_options
+def command(output: Path | None, as_json: bool, origin: Any, **chosen: Any) -> None:
+    """Count the FLOP and bytes of TARGET on fake tensors: no weights are allocated, nothing is timed.
+
+    TARGET: torchvision:NAME, timm:NAME, transformers:CONFIG.json, or path/to/file.py:factory.
+    """
+    from roofline import targets
+    from roofline.cli.common import check_output, chosen_machine, deliver, make_options, say
+    from roofline.pipeline import count_target, own_machine
+
+    check_output(output)
+    options = make_options(chosen)
+    target = targets.find(chosen["target"])
+    machine = chosen_machine(chosen, lambda: own_machine(options.device, say))
+    deliver(count_target(target, options, machine, origin=origin, say=say), as_json=as_json, output=output)

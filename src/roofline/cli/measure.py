@@ -1,0 +1,39 @@
+"""`roofline measure`: which ceiling a program hits on this machine."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from roofline.cli.common import judge_options, output_options, program_options
+
+
+@click.command(short_help="Measure a program: which ceiling it hits, and what moving it is worth.")
+@program_options
+@click.option("--compile", "compiled", is_flag=True, help="Time it through torch.compile.")
+@click.option("--seconds", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Time spent timing.")
+@click.option("--device", default="cpu", show_default=True, help="Where it runs: cpu, cuda, cuda:1, mps.")
+@judge_options
+@output_options
+def command(output: Path | None, as_json: bool, origin: Any, seconds: float, **chosen: Any) -> None:
+    """Count TARGET, time it, and say which ceiling binds, with the proof.
+
+    TARGET: torchvision:NAME, timm:NAME, transformers:CONFIG.json, or path/to/file.py:factory.
+    """
+    from roofline import targets
+    from roofline.cli.common import check_output, chosen_machine, deliver, make_options, say
+    from roofline.pipeline import check_device, measure_target, own_machine
+
+    check_output(output)
+    options = make_options(chosen)
+    check_device(options.device)
+    target = targets.find(chosen["target"])
+    run = measure_target(
+        target,
+        options,
+        lambda: chosen_machine(chosen, lambda: own_machine(options.device, say)),
+        seconds=seconds,
+        origin=origin,
+        say=say,
+    )
+    deliver(run, as_json=as_json, output=output)

@@ -1,0 +1,13 @@
+"""`roofline schema`: the JSON schema of a Run."""
+
+import click
+
+
+@click.command(short_help="Print the JSON schema of a Run.")
+def command() -> None:
+    """Print the JSON schema (draft 2020-12) of a saved Run."""
+    import json
+
+    from roofline.core.run import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2))

@@ -1,0 +1,237 @@
+"""The main job: count a program, get the machine's ceilings, time it, join the times, judge."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from roofline.analysis import judge
+from roofline.core.machine import Machine
+from roofline.core.run import BytesOrigin, Run
+from roofline.errors import RooflineError, UsageError
+from roofline.targets.made import Made, Target
+from roofline.targets.options import Options
+
+Say = Callable[[str], None]
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|not enough memory|can't allocate memory|failed to allocate", re.IGNORECASE
+)
+
+
+def measure_target(
+    target: Target,
+    options: Options,
+    machine: Callable[[], Machine],
+    *,
+    seconds: float = 10.0,
+    origin: BytesOrigin | None = None,
+    say: Say = lambda line: None,
+) -> Run:
+    """Count and time a target, and judge it.
+
+    Args:
+        target: What to measure.
+        options: How to set it up, and where it runs.
+        machine: Gives the machine to judge by; called after counting, as it may have to calibrate.
+        seconds: Time to spend timing, s.
+        origin: Which count of bytes to judge by; None takes the best at hand.
+        say: Told each step in one line.
+
+    Returns:
+        A judged Run of kind "measured".
+
+    Raises:
+        RooflineError: The program fails, or the machine can't be judged by.
+    """
+    from roofline.clock.environment import busy_warning, environment
+    from roofline.clock.join import CountedCall, join
+    from roofline.clock.profile import can_profile, profile_step
+    from roofline.clock.stopwatch import doubts, time_step
+    from roofline.count import FusedBytes, counted_run
+
+    described = environment(options.device)
+    say("1/5 counting the program on fake tensors")
+    recording = _recorded(target, options, may_run=True)
+    say("2/5 ceilings of the machine")
+    roofs = machine()
+    say(f"3/5 timing it for about {seconds:g} s")
+    fused = FusedBytes()
+    with _running(target.label):
+        program, made = _real_program(target, options)
+        with fused.watching() if options.compiled else _nothing():
+            timing = time_step(program.step, options.device, seconds=seconds, compiled=options.compiled)
+        warnings = [*filter(None, [busy_warning(described)]), *doubts(timing)]
+        times = None
+        if can_profile(options.device):
+            say("4/5 per-op times from the profiler")
+            profile = profile_step(program.step, options.device)
+            counted = [CountedCall(c.name, c.tensor_shapes) for c in recording.calls]
+            joined = join(counted, profile, wall_s=timing.median_s)
+            times = joined.seconds
+            busy = joined.matched_s + joined.unmatched_s
+            timing = msgspec.structs.replace(timing, busy_s=profile_busy(profile, busy))
+            warnings += profile.doubts
+            warnings += _unmatched(joined)
+    say("5/5 judging")
+    run = counted_run(
+        recording,
+        roofs,
+        _workload(target, options, made),
+        seconds=times,
+        fused_bytes=_fused_total(fused, recording) if options.compiled else None,
+    )
+    run = msgspec.structs.replace(
+        run, kind="measured", timing=timing, environment=described, warnings=(*run.warnings, *warnings)
+    )
+    return judge(run, origin=origin)
+
+
+def count_target(
+    target: Target,
+    options: Options,
+    machine: Machine | None,
+    *,
+    origin: BytesOrigin | None = None,
+    may_run: bool = False,
+    say: Say = lambda line: None,
+) -> Run:
+    """Count a target on fake tensors and judge it by any machine; nothing is allocated, nothing is timed.
+
+    Args:
+        target: What to count.
+        options: How to set it up.
+        machine: Whose roof to judge by; None leaves the Run unjudged.
+        origin: Which count of bytes to judge by.
+        may_run: Whether a program that can't run on fake tensors may be run once for real.
+        say: Told each step in one line.
+
+    Raises:
+        RooflineError: The program fails, or can't be counted without running it.
+    """
+    from roofline.clock.environment import environment
+    from roofline.count import counted_run
+
+    say("counting the program on fake tensors")
+    made: list[Made] = []
+    recording = _recorded(target, options, may_run=may_run, made=made)
+    run = counted_run(recording, machine, _workload(target, options, made[-1]))
+    run = msgspec.structs.replace(run, environment=environment(options.device))
+    return judge(run, origin=origin) if machine else run
+
+
+def own_machine(device: str, say: Say) -> Machine:
+    """The machine that a device is: from the database by its exact name, else with ceilings measured here.
+
+    A CPU always has measured ceilings, cached with their date in the user's cache folder.
+    """
+    from roofline import machines
+    from roofline.clock.cache import ceilings_for
+
+    check_device(device)
+    machine = machines.detect(device)
+    return machine if machine.matrix and machine.bandwidth else ceilings_for(device, machine, progress=say)
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that torch can't run on, before the long work begins.
+
+    Raises:
+        UsageError: torch is missing, or the device is unknown or not there.
+    """
+    from roofline.targets.packages import need
+
+    need("torch", "torch")
+    from roofline.clock.timers import find_device
+
+    find_device(device)
+
+
+def _recorded(target: Target, options: Options, *, may_run: bool, made: list[Made] | None = None) -> Any:
+    from roofline.count import Program, record
+    from roofline.targets import program
+
+    eager = msgspec.structs.replace(options, compiled=False)
+
+    def build() -> Program:
+        found, parts = program(target, eager)
+        if made is not None:
+            made.append(parts)
+        return found
+
+    with _running(target.label):
+        return record(build, may_run=may_run)
+
+
+def _real_program(target: Target, options: Options) -> tuple[Any, Made]:
+    """A fresh instance for timing: what was counted is not what is timed.
+
+    Raises:
+        UsageError: The factory gives out the same module again, which was counted on fake tensors.
+    """
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    from roofline.targets import program
+
+    built, made = program(target, options)
+    if built.root is not None and any(isinstance(p, FakeTensor) for p in built.root.parameters()):
+        raise UsageError(
+            f"{target.label} returns one module again and again", "let the factory make a new module at every call"
+        )
+    return built, made
+
+
+def profile_busy(profile: Any, op_s: float) -> float:
+    """Time per step in which the device ran ops: union of kernels on a GPU, sum of op times on a CPU."""
+    if not profile.on_device:
+        return op_s
+    busy = sorted(step.busy_s for step in profile.steps)
+    return float(busy[len(busy) // 2]) if busy else op_s
+
+
+def _workload(target: Target, options: Options, made: Made) -> dict[str, Any]:
+    workload: dict[str, Any] = {"target": target.label, **options.workload()}
+    if made.items is not None:
+        workload |= {"items": made.items, "item": made.item}
+    return workload
+
+
+def _unmatched(joined: Any) -> list[str]:
+    """Warn of op time that belongs to no counted call, if it matters."""
+    matched = joined.matched_fraction
+    if matched is None or matched >= 0.9:
+        return []
+    names = ", ".join(list(joined.unmatched)[:3])
+    return [f"{1 - matched:.0%} of the op time belongs to no counted op ({names}): per-op times are incomplete"]
+
+
+def _fused_total(fused: Any, recording: Any) -> float | None:
+    """Bytes of the compiled graphs, and of the optimizer's step, which runs outside them."""
+    if not fused.graphs:
+        return None
+    return float(fused.total + sum(c.operator_bytes for c in recording.calls if c.phase == "optimizer"))
+
+
+@contextmanager
+def _running(label: str) -> Iterator[None]:
+    """Turn what the user's program raises into one line."""
+    try:
+        yield
+    except RooflineError:
+        raise
+    except Exception as error:
+        text = (str(error).strip().splitlines() or [""])[0][:300]
+        if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(str(error)):
+            raise RooflineError(
+                f"{label} ran out of memory: {text}",
+                "try a smaller --batch, or roofline count, which allocates nothing",
+            ) from error
+        raise RooflineError(
+            f"{label} failed: {type(error).__name__}: {text}", "run it by itself to see why, or add --debug"
+        ) from error
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
