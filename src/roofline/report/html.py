@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from roofline.core.run import Run
+from roofline.core.run import ModuleTotal, Run
 from roofline.core.units import Unit, column, percent, show
 from roofline.report import facts
 from roofline.report.interactive import figure
@@ -16,6 +16,7 @@ from roofline.report.rows import Row, ceiling_rows, is_timed, module_rows, op_ro
 
 _PAGE = Path(__file__).parent / "page"
 _MOST_ROWS = 5000
+_MODULE_HEAD = ("calls", "needed FLOP", "executed FLOP", "vector FLOP", "operator bytes", "op time", "share")
 
 # A cell as (what is shown, what it sorts by); text sorts by itself.
 Cell = tuple[str, float | None]
@@ -62,6 +63,7 @@ def _content(run: Run) -> dict[str, Any]:
         "ratios": facts.ratios(run),
         "time": facts.time_line(run),
         **_budget(run),
+        "origin": run.verdict.bytes_origin if run.verdict else "best known",
         "notes": picture(run).notes,
         "advice": [(printable(a.action), _saves(a.saves_at_most_s), printable(a.evidence)) for a in run.advice],
         "warnings": [printable(text) for text in run.warnings],
@@ -72,7 +74,8 @@ def _content(run: Run) -> dict[str, Any]:
         "op_head": _op_head(timed=timed),
         "op_rows": [_op_cells(row, timed=timed) for row in rows[:_MOST_ROWS]],
         "rows_left": len(rows) - _MOST_ROWS,
-        "module_rows": _modules(run),
+        "module_head": _MODULE_HEAD if timed else _MODULE_HEAD[:-2],
+        "module_rows": _modules(run, timed=timed),
         "flops": facts.flop_rows(run),
         "bytes": [(origin, show(b, "B"), show(i, "FLOP/B")) for origin, b, i in facts.byte_rows(run)],
         "machine": _machine(run),
@@ -99,33 +102,38 @@ def _budget(run: Run) -> dict[str, Any]:
 
 
 def _op_head(*, timed: bool) -> list[tuple[str, bool]]:
-    """Column heads, and whether the column holds numbers."""
-    text = [("op", False), ("module", False), ("phase", False), ("shapes", False), ("precision", False)]
-    time = ["time", "share"] if timed else ["roof time", "share"]
-    last = ["of roof", "may save"] if timed else []
-    numbers = ["calls", *time, "matrix FLOP", "vector FLOP", "bytes", "intensity", "rate", *last]
-    return [*text, ("bound", False), *((name, True) for name in numbers)]
+    """Column heads, and whether the column holds numbers; what decides comes first."""
+    first = ["time", "share", "of roof", "may save"] if timed else ["roof time", "share"]
+    last = ["calls", "intensity", "rate", "matrix FLOP", "vector FLOP", "bytes"]
+    return [
+        ("op", False),
+        ("module", False),
+        ("bound", False),
+        *((name, True) for name in (*first, *last)),
+        *((name, False) for name in ("precision", "phase", "shapes")),
+    ]
 
 
 def _op_cells(row: Row, *, timed: bool) -> list[Cell]:
     op = row.op
-    seconds = op.seconds if timed else op.roof_s
-    cells: list[Cell] = [
-        *((text, None) for text in (row.name, row.module, op.phase, row.shapes or "n/a")),
-        (op.precision.value if op.precision else "n/a", None),
+    gain = [(percent(op.efficiency_fraction), op.efficiency_fraction), _cell(row.gain_s, "s")] if timed else []
+    return [
+        (row.name, None),
+        (row.module, None),
         (row.bound or "n/a", None),
-        (f"{op.calls:,}", float(op.calls)),
-        _cell(seconds, "s"),
+        _cell(op.seconds if timed else op.roof_s, "s"),
         (percent(row.share), row.share),
+        *gain,
+        (f"{op.calls:,}", float(op.calls)),
+        _cell(row.intensity, "FLOP/B"),
+        _cell(row.rate, "FLOP/s"),
         _flops(op.executed_flops, op.formula),
         _flops(op.vector_flops, op.formula),
         _cell(row.moved_bytes, "B"),
-        _cell(row.intensity, "FLOP/B"),
-        _cell(row.rate, "FLOP/s"),
+        (op.precision.value if op.precision else "n/a", None),
+        (op.phase, None),
+        (row.shapes or "n/a", None),
     ]
-    if timed:
-        cells += [(percent(op.efficiency_fraction), op.efficiency_fraction), _cell(row.gain_s, "s")]
-    return cells
 
 
 def _cell(value: float | None, unit: Unit) -> Cell:
@@ -139,28 +147,24 @@ def _flops(flops: float, formula: str) -> Cell:
     return (f"{'≈ ' if formula == 'estimate' and flops else ''}{show(flops, 'FLOP')}", flops)
 
 
-def _modules(run: Run) -> list[tuple[int, str, str, list[str]]]:
-    """Depth, path, class, figures."""
-    rows = module_rows(run)
-    whole = next((total.seconds for depth, total in rows if depth == 0), None) or (
-        op_time(run) if is_timed(run) else None
-    )
+def _modules(run: Run, *, timed: bool) -> list[tuple[int, str, str, list[str]]]:
+    """Depth, path, class, figures under `_MODULE_HEAD`."""
+    rows, whole = module_rows(run), op_time(run) if timed else None
     return [
-        (
-            depth,
-            printable(total.path) or "(program)",
-            printable(total.kind),
-            [
-                f"{total.calls:,}",
-                show(total.needed_flops, "FLOP"),
-                show(total.executed_flops, "FLOP"),
-                show(total.vector_flops, "FLOP"),
-                show(total.operator_bytes, "B"),
-                show(total.seconds, "s"),
-                percent(total.seconds / whole if total.seconds is not None and whole else None),
-            ],
-        )
+        (depth, printable(total.path) or "(program)", printable(total.kind), _figures(total, whole, timed=timed))
         for depth, total in rows
+    ]
+
+
+def _figures(total: ModuleTotal, whole: float | None, *, timed: bool) -> list[str]:
+    share = total.seconds / whole if total.seconds is not None and whole else None
+    return [
+        f"{total.calls:,}",
+        show(total.needed_flops, "FLOP"),
+        show(total.executed_flops, "FLOP"),
+        show(total.vector_flops, "FLOP"),
+        show(total.operator_bytes, "B"),
+        *([show(total.seconds, "s"), percent(share)] if timed else []),
     ]
 
 

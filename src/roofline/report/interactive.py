@@ -18,13 +18,13 @@ def figure(run: Run) -> dict[str, Any]:
 
 
 def _layout(drawn: Picture) -> dict[str, Any]:
-    rate = "achieved rate" if drawn.timed else "attainable rate (nothing was timed)"
+    rate = "achieved rate" if drawn.timed else "attainable rate, nothing timed"
     return {
         "xaxis": _axis("arithmetic intensity (FLOP/B)", drawn.x_range, "FLOP/B"),
         "yaxis": _axis(f"{rate} (FLOP/s)", drawn.y_range, "FLOP/s"),
         "annotations": _annotations(drawn),
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": -0.16, "yanchor": "top"},
-        "margin": {"l": 96, "r": 16, "t": 12, "b": 56},
+        "margin": {"l": 96, "r": 16, "t": 34, "b": 56},
         "hovermode": "closest",
         "hoverlabel": {"align": "left"},
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -122,7 +122,7 @@ def _points(drawn: Picture) -> list[dict[str, Any]]:
                         "color": look.colour,
                         "size": [max(6.0, _LARGEST_PX * point_size(point.row.share) ** 0.5) for point in points],
                         "opacity": 0.75,
-                        "line": {"width": 0.7, "color": "#000000"},
+                        "line": {"width": 0.7},
                     },
                 }
             )
@@ -146,7 +146,7 @@ def _star(drawn: Picture) -> list[dict[str, Any]]:
             "y": [star.rate],
             "hovertext": [text],
             "hoverinfo": "text",
-            "marker": {"symbol": "star", "color": STAR, "size": 17, "line": {"width": 1, "color": "#000000"}},
+            "marker": {"symbol": "star", "color": STAR, "size": 17, "line": {"width": 1}},
             "error_x": {
                 "type": "data",
                 "symmetric": False,

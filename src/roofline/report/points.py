@@ -101,7 +101,9 @@ class Picture(msgspec.Struct, frozen=True):
 
 def picture(run: Run) -> Picture:
     """Place everything that a Run knows on the roofline plot."""
-    placed = [Point(row, row.intensity, row.rate) for row in op_rows(run) if row.intensity and row.rate]
+    placed = [
+        Point(r, r.intensity, r.rate) for r in op_rows(run) if r.intensity and r.rate and r.op.formula != "none"
+    ]
     placed.sort(key=lambda point: point.row.share or 0, reverse=True)
     roofs, slopes, star = _roofs(run), _slopes(run.machine), _star(run)
     points = tuple(placed[:_MOST_POINTS])
@@ -233,7 +235,9 @@ def _notes(run: Run, placed: list[Point]) -> Iterable[str]:
     timed = is_timed(run)
     missing: dict[str, list[Row]] = {}
     for row in op_rows(run):
-        if not row.flops:
+        if row.op.formula == "none":
+            missing.setdefault("of unknown FLOP", []).append(row)
+        elif not row.flops:
             missing.setdefault("without FLOP (copies, communication)", []).append(row)
         elif not row.intensity:
             missing.setdefault("of unknown bytes", []).append(row)

@@ -9,18 +9,23 @@
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue("--" + name).trim();
     const axis = { gridcolor: colour("line"), linecolor: colour("faint") };
-    const lines = traces.map((trace) =>
-      trace.meta ? { ...trace, line: { ...trace.line, color: colour(trace.meta) } } : trace);
-    return [lines, {
+    const line = (trace) => ({ ...trace, line: { ...trace.line, color: colour(trace.meta) } });
+    const mark = (trace) => ({ ...trace, marker: { ...trace.marker, line: { ...trace.marker.line, color: colour("ink") } } });
+    return [traces.map((trace) => (trace.marker ? mark(trace) : line(trace))), {
       ...layout,
       font: { color: colour("ink"), family: "system-ui, DejaVu Sans, sans-serif", size: 12 },
       hoverlabel: { ...layout.hoverlabel, bgcolor: colour("shade"), bordercolor: colour("faint"), font: { color: colour("ink") } },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("faint"), activecolor: colour("ink") },
       xaxis: { ...layout.xaxis, ...axis },
       yaxis: { ...layout.yaxis, ...axis },
     }];
   }
   function draw() {
-    Plotly.react(plot, ...coloured(), { responsive: true, displaylogo: false, scrollZoom: false });
+    Plotly.react(plot, ...coloured(), {
+      responsive: true,
+      displaylogo: false,
+      modeBarButtons: [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
+    });
   }
   draw();
   dark.addEventListener("change", draw);
