@@ -1,0 +1,10 @@
+"""The machine database: find one by its exact name, detect the one at hand, or load one from a file."""
+
+from roofline.machines.database import all_machines as all_machines
+from roofline.machines.detect import detect as detect
+from roofline.machines.find import find as find
+from roofline.machines.given import load_machine as load_machine
+from roofline.machines.given import override as override
+from roofline.machines.given import resolve as resolve
+from roofline.machines.given import save_machine as save_machine
+from roofline.machines.identify import identify as identify
