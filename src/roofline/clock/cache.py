@@ -23,6 +23,8 @@ def ceilings_for(
 ) -> Machine:
     """Give the machine with its sustained ceilings: from the cache folder, else measured now and kept there.
 
+    Unsteady ceilings are not kept; the machine's notes say so.
+
     Args:
         device: Where to measure.
         machine: Its identity, without measured ceilings.
@@ -37,7 +39,11 @@ def ceilings_for(
     kept = None if refresh else _load(path, machine, say)
     if kept:
         return kept
-    measured = with_ceilings(machine, quick(device, machine, progress=progress))
+    ceilings = quick(device, machine, progress=progress)
+    measured = with_ceilings(machine, ceilings)
+    if ceilings.doubts:
+        say(f"warning: {'; '.join(ceilings.doubts)}: these ceilings are used now but not kept")
+        return measured
     try:
         keep(measured)
     except (OSError, RooflineError) as error:

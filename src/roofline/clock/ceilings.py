@@ -4,20 +4,25 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from datetime import date
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 import torch
 
 from roofline.clock.gemm import gemm_rate
+from roofline.clock.launch import launch_cost
 from roofline.clock.memory import available_bytes, cache_rates, stream_rates, working_set_bytes
-from roofline.clock.sustained import ImplausibleError, Sustained, believe, cpu_limit
+from roofline.clock.sustained import HINT, ImplausibleError, Sustained, believe, cpu_limit, unsteady
 from roofline.clock.timers import Clock, Progress, Timer, find_device, timer_for
 from roofline.core.machine import Ceiling, Level, Machine
 from roofline.core.precision import Precision
 from roofline.core.units import percent, show
 
 T = TypeVar("T")
+# Where an fp32 product runs: on a CPU, matrix and vector work share the FMA units (fp64 too); on NVIDIA without
+# TF32, on the CUDA cores; on AMD, on the matrix cores, which tell nothing of the vector rate.
+Engine = Literal["both", "vector", "matrix"]
+_FP32_TEXT = {"both": "GEMM {}, same FMA units", "vector": "GEMM {} without the matrix engine"}
 
 # A card may clock above the boost that its datasheet's peak assumes (2080 Ti: 118 %); half as much again it can't.
 MAX_OVER_DATASHEET = 1.5
@@ -34,6 +39,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         working_set_bytes: Of the memory kernels; None: by the last-level cache.
         largest_gemm: Largest M = N = K.
         window_s: Least length of a window, s.
+        strict: Refuse unsteady rates; else take the best window and say so.
     """
 
     gemm_s: Mapping[Precision, float]
@@ -43,6 +49,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     working_set_bytes: int | None = None
     largest_gemm: int = 16384
     window_s: float = 10e-3
+    strict: bool = True
 
 
 class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +62,7 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
         launch_s: Host time of one empty op, s.
         streams: Read, copy, triad and update rates of memory, B/s.
         refused: What could not be measured, and why.
+        doubts: What was measured but is unsteady, and how much.
         measured_on: Date, ISO 8601.
     """
 
@@ -64,17 +72,20 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
     launch_s: Ceiling
     streams: Mapping[str, float]
     refused: Mapping[str, str] = {}
+    doubts: tuple[str, ...] = ()
     measured_on: str = ""
 
 
 def quick(
     device: str, machine: Machine, *, progress: Progress | None = None, clock: Clock = time.perf_counter
 ) -> Ceilings:
-    """Measure in under 8 s on two cores: GEMM per precision, memory, launch cost. For `roofline measure`."""
+    """Measure in about 8 s on two cores: GEMM per precision, memory, launch cost. For `roofline measure`.
+
+    An unsteady rate is no refusal here but a doubt, so that a busy machine still gets an answer.
+    """
     gemm_s = {Precision.FP32: 0.9, Precision.BF16: 1.0, Precision.FP16: 0.5, Precision.FP64: 0.5, Precision.INT8: 0.5}
-    return measure_ceilings(
-        device, machine, Plan(gemm_s=_for(device, gemm_s), memory_s=1.8), progress=progress, clock=clock
-    )
+    plan = Plan(gemm_s=_for(device, gemm_s), memory_s=1.8, strict=False)
+    return measure_ceilings(device, machine, plan, progress=progress, clock=clock)
 
 
 def full(
@@ -115,27 +126,39 @@ def measure_ceilings(
     # Memory first: a CPU clocks down under matrix work and needs a while to recover.
     streams = _streams(device, machine, timer, plan, clock, say)
     gemm, refused = _gemms(device, machine, timer, plan, clock, say)
-    caches: dict[str, Sustained] = {}
+    caches: dict[Level, Sustained] = {}
     if plan.cache_s and find_device(device).type == "cpu":
         say("caches")
-        caches = cache_rates(
-            _own_cache_bytes(machine), timer, seconds=plan.cache_s, clock=clock, window_s=plan.window_s
-        )
+        caches = cache_rates(machine.cache_bytes, timer, seconds=plan.cache_s, clock=clock, window_s=plan.window_s)
     say("launch cost")
     launch = launch_cost(device, seconds=plan.launch_s, clock=clock)
-    on_cpu = find_device(device).type == "cpu"
+    return _assemble(streams, caches, gemm, refused, launch, fp32_on=_fp32_engine(device))
+
+
+def _assemble(
+    streams: Mapping[str, Sustained],
+    caches: Mapping[Level, Sustained],
+    gemm: Mapping[Precision, Sustained],
+    refused: Mapping[str, str],
+    launch: Ceiling,
+    *,
+    fp32_on: Engine,
+) -> Ceilings:
+    rates = {f"{name} bandwidth": s for name, s in streams.items() if name != "update"}
+    rates |= {f"{level} bandwidth": s for level, s in caches.items()}
+    rates |= {f"{p} GEMM rate": s for p, s in gemm.items()}
     best = max((streams[name] for name in ("read", "copy", "triad")), key=lambda s: s.best)
-    bandwidth: dict[str, Ceiling] = {level: _ceiling(s, "read, all cores: {}") for level, s in caches.items()}
+    bandwidth = {level: _ceiling(s, "read, all cores: {}") for level, s in caches.items()}
     bandwidth["dram"] = _ceiling(best, "best of read, copy, triad: {}, write-allocate not counted")
-    matrix = {p: _ceiling(s, "GEMM {}") for p, s in gemm.items()}
-    fma = "GEMM {}, same FMA units" if on_cpu else "GEMM {} without the matrix engine"
+    shared = (Precision.FP32, Precision.FP64) if fp32_on == "both" else (Precision.FP32,)
     return Ceilings(
-        matrix=matrix if on_cpu else {p: c for p, c in matrix.items() if p != Precision.FP32},
-        vector={p: _ceiling(gemm[p], fma) for p in (Precision.FP32, Precision.FP64) if p in gemm},
-        bandwidth=bandwidth,  # type: ignore[arg-type]
+        matrix={p: _ceiling(s, "GEMM {}") for p, s in gemm.items() if fp32_on != "vector" or p != Precision.FP32},
+        vector={p: _ceiling(gemm[p], _FP32_TEXT[fp32_on]) for p in shared if p in gemm and fp32_on != "matrix"},
+        bandwidth=bandwidth,
         launch_s=launch,
         streams={name: s.best for name, s in streams.items()},
         refused=refused,
+        doubts=tuple(doubt for name, s in rates.items() if (doubt := unsteady(name, s))),
         measured_on=date.today().isoformat(),
     )
 
@@ -150,6 +173,7 @@ def with_ceilings(machine: Machine, ceilings: Ceilings) -> Machine:
             "such ops may run above the roof"
         )
     notes += [f"{name} has no measured ceiling: {why}" for name, why in ceilings.refused.items()]
+    notes += [f"{doubt}; stop other programs and run: roofline calibrate" for doubt in ceilings.doubts]
     return msgspec.structs.replace(
         machine,
         matrix={**machine.matrix, **ceilings.matrix},
@@ -161,32 +185,10 @@ def with_ceilings(machine: Machine, ceilings: Ceilings) -> Machine:
     )
 
 
-def launch_cost(device: str, *, seconds: float, clock: Clock = time.perf_counter, calls: int = 500) -> Ceiling:
-    """Host time of one empty op: a one-element `torch.add`, s per call, the median of many batches.
-
-    Batches are short enough that a device's queue never fills, which would make the host wait.
-    """
-    place = find_device(device)
-    x = torch.ones(1, device=device)
-    wait = (lambda: None) if place.type == "cpu" else getattr(torch, place.type).synchronize
-
-    def batch(count: int) -> float:
-        wait()
-        start = clock()
-        for _ in range(count):
-            torch.add(x, x)
-        return clock() - start
-
-    batch(calls)
-    begin, costs = clock(), [batch(calls) / calls]
-    while clock() - begin < seconds:
-        costs.append(batch(calls) / calls)
-    costs.sort()
-    return Ceiling(
-        costs[len(costs) // 2],
-        "measured",
-        f"host time of a one-element torch.add, median of {len(costs)} × {calls} calls, {date.today().isoformat()}",
-    )
+def _fp32_engine(device: str) -> Engine:
+    if find_device(device).type == "cpu":
+        return "both"
+    return "vector" if torch.version.cuda else "matrix"
 
 
 def _for(device: str, gemm_s: dict[Precision, float]) -> dict[Precision, float]:
@@ -213,6 +215,7 @@ def _streams(
         )
         for name in ("read", "copy", "triad"):
             believe(f"{name} bandwidth", "B/s", found[name], limit=limit, limit_text="1.5 × the datasheet's")
+            _refuse_unsteady(plan, f"{name} bandwidth", found[name])
         believe(
             "copy bandwidth", "B/s", found["copy"], limit=2 * found["read"].best, limit_text="twice the read rate"
         )
@@ -264,6 +267,7 @@ def _gemm(
             window_s=plan.window_s,
         )
         believe(f"{precision} GEMM rate", unit, found, limit=limit, limit_text=words)  # type: ignore[arg-type]
+        _refuse_unsteady(plan, f"{precision} GEMM rate", found)
         return found
 
     return _twice(measure)
@@ -278,16 +282,18 @@ def _limit(precision: Precision, device: str, machine: Machine) -> tuple[float |
     return None, ""
 
 
+def _refuse_unsteady(plan: Plan, name: str, found: Sustained) -> None:
+    doubt = unsteady(name, found)
+    if doubt and plan.strict:
+        raise ImplausibleError(doubt, HINT)
+
+
 def _twice(measure: Callable[[], T]) -> T:
     """Measure; if the result can't be believed, once more."""
     try:
         return measure()
     except ImplausibleError:
         return measure()
-
-
-def _own_cache_bytes(machine: Machine) -> dict[str, int]:
-    return {level: size for level, size in machine.cache_bytes.items() if level in ("l1", "l2", "l3")}
 
 
 def _ceiling(found: Sustained, text: str) -> Ceiling:

@@ -15,6 +15,7 @@ import torch
 
 from roofline.clock.sustained import Sustained, sustain
 from roofline.clock.timers import Clock, Progress, Step, Timer
+from roofline.core.machine import Level
 
 # Working sets are this many times the last-level cache, so that less than a quarter of a pass can hit it.
 TIMES_CACHE = 4
@@ -80,13 +81,13 @@ def stream_rates(
 
 
 def cache_rates(
-    capacities: Mapping[str, int],
+    capacities: Mapping[Level, int],
     timer: Timer,
     *,
     seconds: float,
     clock: Clock,
     window_s: float = 10e-3,
-) -> dict[str, Sustained]:
+) -> dict[Level, Sustained]:
     """Read rate of each CPU cache, all cores together, B/s.
 
     One row that fits into half of the cache (and, from the second level on, is at least twice the level below) is
@@ -100,7 +101,8 @@ def cache_rates(
         clock: Monotonic, in s.
         window_s: Least length of a window, s.
     """
-    found, below = {}, 0
+    found: dict[Level, Sustained] = {}
+    below = 0
     for level, capacity in sorted(capacities.items()):
         row = min(capacity // 2, 16 * below) if below else capacity // 2
         if row > below:

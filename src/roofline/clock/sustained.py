@@ -17,7 +17,8 @@ WINDOW_S = 10e-3
 MIN_WINDOWS = 3
 # Other programs only ever slow a window down, so the best windows must agree rather than all of them.
 MAX_DISAGREEMENT = 0.25
-EXTENSION = 3
+EXTENSION = 2
+HINT = "stop other programs and run again: roofline calibrate; or give --peak-flops and --peak-bandwidth"
 # FLOP (OP for int8) per cycle and core of the widest CPU engines sold: two 512-bit FMA units, and one matrix
 # unit of 16 × 16 results (AMX: 16 × 16 × 32 bf16 multiply-adds in 16 cycles).
 # fp32 has twice the two FMA units' 64, for CPUs that share a matrix unit for it (Apple).
@@ -67,7 +68,7 @@ def sustain(
 ) -> Sustained:
     """Run a step in windows of at least `window_s` for `seconds`: rate = work · calls / time of the window.
 
-    While the three best windows disagree it goes on, for up to three times as long.
+    While the three best windows disagree it goes on, for up to twice as long.
 
     Args:
         what: What runs.
@@ -109,8 +110,8 @@ def summarise_windows(what: str, work: float, windows_s: Sequence[float]) -> Sus
     )
 
 
-def believe(name: str, unit: Unit, found: Sustained, *, limit: float | None, limit_text: str = "") -> None:
-    """Refuse a rate that no such machine can have, or that its own windows contradict.
+def believe(name: str, unit: Unit, found: Sustained, *, limit: float | None, limit_text: str) -> None:
+    """Refuse a rate that no such machine can have.
 
     Args:
         name: What the rate is, for the message.
@@ -122,18 +123,21 @@ def believe(name: str, unit: Unit, found: Sustained, *, limit: float | None, lim
     Raises:
         ImplausibleError: With the reason.
     """
-    hint = "stop other programs and run again: roofline calibrate; or give --peak-flops and --peak-bandwidth"
     if limit is not None and found.best > limit:
         raise ImplausibleError(
             f"measured {name} of {show(found.best, unit)} is implausible: above {show(limit, unit)} ({limit_text})",
-            hint,
+            HINT,
         )
-    if found.disagreement_fraction > MAX_DISAGREEMENT:
-        raise ImplausibleError(
-            f"measured {name} is too unsteady: the three best of {found.windows} windows differ by "
-            f"{percent(found.disagreement_fraction)} (at most {percent(MAX_DISAGREEMENT)})",
-            hint,
-        )
+
+
+def unsteady(name: str, found: Sustained) -> str | None:
+    """Say that the best windows contradict each other; None if they agree."""
+    if found.disagreement_fraction <= MAX_DISAGREEMENT:
+        return None
+    return (
+        f"measured {name} is unsteady: the three best of {found.windows} windows differ by "
+        f"{percent(found.disagreement_fraction)} (at most {percent(MAX_DISAGREEMENT)})"
+    )
 
 
 def cpu_limit(precision: Precision, cores: int | None = None) -> tuple[float, str]:
