@@ -11,6 +11,7 @@ from roofline.formulas import elementwise as elementwise
 from roofline.formulas import embedding as embedding
 from roofline.formulas import fft as fft
 from roofline.formulas import index as index
+from roofline.formulas import layout as layout
 from roofline.formulas import linalg as linalg
 from roofline.formulas import loss as loss
 from roofline.formulas import matmul as matmul
@@ -21,6 +22,7 @@ from roofline.formulas import norm as norm
 from roofline.formulas import optimizer as optimizer
 from roofline.formulas import pool as pool
 from roofline.formulas import prims as prims
+from roofline.formulas import quantize as quantize
 from roofline.formulas import quantized as quantized
 from roofline.formulas import random as random
 from roofline.formulas import reduce as reduce

@@ -8,7 +8,7 @@ FLOP per element of the result (convention in `arithmetic`):
 |---|---|---|
 | relu, threshold | max(0, x) | 1 |
 | leaky_relu, prelu | x > 0 ? x : a·x | 2 |
-| hardtanh, relu6 | two comparisons | 2 |
+| hardtanh, also as relu6 | two comparisons | 2 |
 | hardsigmoid; hardswish | min(1, max(0, x/6 + ½)); times x | 4; 5 |
 | silu | x·σ(x) | 5 |
 | gelu, erf | ½·x·(1 + erf(x / √2)) | 5 |
@@ -44,11 +44,9 @@ from roofline.formulas.registry import Cost, formula
 from roofline.formulas.spec import TensorSpec
 
 formula(*aten("relu threshold threshold_backward"))(per_output(1))
-formula(*aten("relu6 hardtanh leaky_relu prelu _prelu_kernel hardshrink leaky_relu_backward hardtanh_backward"))(
-    per_output(2)
-)
+formula(*aten("hardtanh leaky_relu _prelu_kernel hardshrink leaky_relu_backward hardtanh_backward"))(per_output(2))
 formula(*aten("hardshrink_backward softshrink_backward"))(per_output(2))
-formula(*aten("elu selu celu softshrink sigmoid_backward tanh_backward hardsigmoid_backward logit_backward"))(
+formula(*aten("elu celu softshrink sigmoid_backward tanh_backward hardsigmoid_backward logit_backward"))(
     per_output(3)
 )
 formula(*aten("hardsigmoid softplus mish elu_backward _prelu_kernel_backward log_sigmoid_backward"))(per_output(4))
@@ -56,7 +54,6 @@ formula(*aten("hardswish silu glu softplus_backward hardswish_backward"))(per_ou
 formula(*aten("log_sigmoid_forward"))(per_output(6))
 formula(*aten("silu_backward"))(per_output(9))
 formula(*aten("glu_backward"))(per_input(9))
-formula(*aten("mish_backward"))(per_output(13))
 formula(*aten("rrelu_with_noise_backward"))(per_output(1))
 
 

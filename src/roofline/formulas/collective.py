@@ -27,9 +27,7 @@ from roofline.formulas.spec import TensorSpec, tensors
 
 free(
     *spell("_c10d_functional", "wait_tensor _wrap_tensor_autograd irecv"),
-    *spell("c10d_functional", "wait_tensor"),
     *spell("c10d", "barrier monitored_barrier_"),
-    *spell("_dtensor", "noop"),
 )
 formula("c10d.check_for_nan")(moves)
 
@@ -53,7 +51,6 @@ def _ratio(larger: Any, smaller: Any) -> float | None:
 
 
 @formula(*spell("_c10d_functional", "all_reduce all_reduce_ all_reduce_coalesced all_reduce_coalesced_"))
-@formula(*spell("c10d_functional", "all_reduce all_reduce_coalesced"))
 @formula(*spell("c10d", "allreduce_ allreduce_coalesced_"))
 def all_reduce(x: Any, *args: Any, out: Any, **_: Any) -> Cost:
     """Ring all-reduce: 2·s bytes, the limit of many ranks; 1 FLOP per element."""
@@ -64,7 +61,6 @@ def all_reduce(x: Any, *args: Any, out: Any, **_: Any) -> Cost:
     *spell("_c10d_functional", "all_gather_into_tensor all_gather_into_tensor_coalesced all_gather_into_tensor_out")
 )
 @formula(*spell("_c10d_functional_autograd", "all_gather_into_tensor"))
-@formula(*spell("c10d_functional", "all_gather_into_tensor all_gather_into_tensor_coalesced"))
 def all_gather(x: Any, group: Any, *args: Any, out: Any, **_: Any) -> Cost:
     """Ring all-gather of shards of s bytes on n ranks: s·(n − 1)."""
     ranks = group if isinstance(group, int) else _ratio(out, x) or 1
@@ -82,7 +78,6 @@ def all_gather_into(outputs: Any, inputs: Any, *args: Any, out: Any, **_: Any) -
 @formula(
     *spell("_c10d_functional", "reduce_scatter_tensor reduce_scatter_tensor_coalesced reduce_scatter_tensor_out"),
     *spell("_c10d_functional_autograd", "reduce_scatter_tensor"),
-    *spell("c10d_functional", "reduce_scatter_tensor reduce_scatter_tensor_coalesced"),
 )
 def reduce_scatter(x: Any, op: str, group: Any, *args: Any, out: Any, **_: Any) -> Cost:
     """Ring reduce-scatter of s bytes on n ranks: s·(n − 1)/n; 1 FLOP per element received."""
@@ -100,7 +95,6 @@ def reduce_scatter_into(outputs: Any, inputs: Any, *args: Any, out: Any, **_: An
 
 @formula(*spell("_c10d_functional", "all_to_all_single"))
 @formula(*spell("_c10d_functional_autograd", "all_to_all_single"))
-@formula(*spell("c10d_functional", "all_to_all_single"))
 def all_to_all(x: TensorSpec, out_splits: Any, in_splits: Any, *args: Any, out: Any, **_: Any) -> Cost:
     """All-to-all of s bytes on n ranks: s·(n − 1)/n, an estimate where the splits differ."""
     ranks = len(in_splits) if isinstance(in_splits, Sequence) and in_splits else None
@@ -122,7 +116,7 @@ def all_to_all_into(output: TensorSpec, x: TensorSpec, group: Any, *splits: Any,
     return Cost(network_bytes=x.nbytes * _away(ranks), read={0: 0}, formula="exact" if ranks else "estimate")
 
 
-@formula(*spell("_c10d_functional", "broadcast broadcast_ isend"), *spell("c10d_functional", "broadcast"))
+@formula(*spell("_c10d_functional", "broadcast broadcast_ isend"))
 @formula(*spell("c10d", "broadcast_ send"))
 def send(x: Any, *args: Any, out: Any, **_: Any) -> Cost:
     """Send, or pass on a broadcast around the ring: s bytes."""

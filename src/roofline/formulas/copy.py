@@ -14,9 +14,9 @@ from roofline.formulas.registry import Cost, formula
 from roofline.formulas.spec import TensorSpec, tensors
 
 formula(
-    *aten("clone contiguous _to_copy to _copy_from_and_resize _copy_from _pin_memory cat concat concatenate stack"),
-    *aten("_stack hstack vstack block_diag repeat tile roll flip fliplr flipud rot90 pixel_shuffle pixel_unshuffle"),
-    *aten("channel_shuffle tril triu diag_embed narrow_copy _conj_physical _reshape_copy"),
+    *aten("clone _to_copy _copy_from_and_resize _copy_from _pin_memory cat stack"),
+    *aten("_stack block_diag repeat roll flip rot90 pixel_shuffle pixel_unshuffle"),
+    *aten("channel_shuffle tril triu diag_embed narrow_copy _reshape_copy"),
     *aten("_chunk_cat repeat_interleave complex to_padded_tensor resize resize_as resize_as_sparse"),
     *aten("_resize_output _nested_from_padded _nested_from_padded_and_nested_example _nested_from_padded_tensor"),
     *aten("_nested_tensor_from_mask _nested_tensor_from_mask_left_aligned _nested_tensor_from_tensor_list"),

@@ -20,6 +20,7 @@ FLOP per element of the result, where not 1 (convention in `arithmetic`):
 | sinc | sin(πx) / πx | 3 |
 | sigmoid | 1 / (1 + exp(−x)) | 4 |
 | polar | r·cos φ + i·r·sin φ | 4 |
+| conjugate | a − i·b | 0, complex 1 |
 | frac; ldexp; nan_to_num | x − trunc x; a·2ᵇ; three tests | 2; 2; 3 |
 """
 
@@ -44,9 +45,9 @@ COMPLEX_ABS = 4
 
 _ONE = (
     "acos acosh asin asinh atan atanh ceil cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 floor i0 lgamma "
-    "log log10 log1p log2 rad2deg round rsqrt sign sgn sin sinh sqrt square tan tanh trunc reciprocal atan2 copysign "
-    "fmax fmin igamma igammac maximum minimum pow float_power nextafter heaviside gcd lcm eq ne lt le gt ge isinf "
-    "isnan isneginf isposinf isfinite signbit angle polygamma mvlgamma frexp clamp_max clamp_min isclose"
+    "log log10 log1p log2 rad2deg round rsqrt sign sgn sin sinh sqrt tan tanh trunc reciprocal atan2 copysign "
+    "fmax fmin igamma igammac maximum minimum pow nextafter heaviside gcd lcm eq ne lt le gt ge isinf "
+    "isnan isneginf isposinf signbit angle polygamma mvlgamma frexp clamp_max clamp_min"
 )
 _SPECIAL = (
     "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 chebyshev_polynomial_t chebyshev_polynomial_u "
@@ -62,13 +63,15 @@ _FOREACH_ONE = (
 )
 _SELECTIONS = (
     "bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift logical_and logical_or "
-    "logical_xor logical_not __lshift__ __rshift__ __ilshift__ __irshift__ __and__ __or__ __xor__ __iand__ __ior__ "
-    "__ixor__ where masked_fill _is_all_true _is_any_true"
+    "logical_xor logical_not __lshift__ __rshift__ __ilshift__ __irshift__ "
+    "where masked_fill _is_all_true _is_any_true"
 )
 
 formula(*aten(_ONE), *(f"aten.special_{name}" for name in _SPECIAL.split()))(per_output(1))
-formula(*aten("abs conj_physical neg"))(per_output(1, COMPLEX_ADD))
-formula(*aten("mul multiply"))(per_output(1, COMPLEX_MULTIPLY))
+formula("aten.neg")(per_output(1, COMPLEX_ADD))
+formula("aten.abs")(per_output(1, COMPLEX_ABS))
+formula("aten._conj_physical", "aten.conj_physical")(per_output(0, 1))
+formula(*aten("mul"))(per_output(1, COMPLEX_MULTIPLY))
 formula(*aten("frac ldexp xlogy special_xlog1py special_entr floor_divide"))(per_output(2))
 formula(*aten("lerp"))(per_output(3, 2 * COMPLEX_ADD + COMPLEX_MULTIPLY))
 formula(*aten("logit sinc nan_to_num"))(per_output(3))
@@ -87,7 +90,7 @@ def _summed(rule: Rule) -> Rule:
     return foreach
 
 
-@formula(*aten("add sub subtract rsub"))
+@formula(*aten("add sub rsub"))
 def add(a: Any, b: Any, third: Any = 1, *, out: Any, alpha: Any = 1, **_: Any) -> Cost:
     """Sum or difference: 1 FLOP per element, 2 with alpha ≠ 1."""
     scaled = third != 1 or alpha != 1
@@ -101,7 +104,7 @@ def add_relu(a: TensorSpec, b: TensorSpec, *, out: TensorSpec, alpha: Any = 1, *
     return Cost(vector=out.numel * arithmetic(out, 2 + (alpha != 1)))
 
 
-@formula(*aten("div divide true_divide"))
+@formula(*aten("div"))
 def div(a: Any, b: Any, *, out: Any, rounding_mode: str | None = None, **_: Any) -> Cost:
     """Quotient: 1 FLOP per element, 2 where it is rounded."""
     per_element = arithmetic((a, b, out), 1 + (rounding_mode is not None), COMPLEX_DIVIDE)
@@ -116,7 +119,7 @@ def addcmul(a: Any, b: Any, c: Any, factor: Any = 1, *, out: Any, value: Any = 1
     return Cost(vector=elements(results((a,), out)) * arithmetic((a, b, c), 2 + scaled, complex_flops))
 
 
-@formula(*aten("clamp clip"))
+@formula(*aten("clamp"))
 def clamp(x: TensorSpec, low: Any = None, high: Any = None, *, out: TensorSpec, **named: Any) -> Cost:
     """max(lo, min(hi, x)): one comparison per bound given."""
     bounds = [b for b in (low, high, named.get("min"), named.get("max")) if b is not None]
@@ -145,7 +148,8 @@ def accumulate_grad(variable: TensorSpec, grad: Any, new_grad: Any, *, out: Any,
 
 for _names, _rule in (
     (_FOREACH_ONE, per_output(1)),
-    ("abs neg", per_output(1, COMPLEX_ADD)),
+    ("neg", per_output(1, COMPLEX_ADD)),
+    ("abs", per_output(1, COMPLEX_ABS)),
     ("mul", per_output(1, COMPLEX_MULTIPLY)),
     ("frac", per_output(2)),
     ("lerp", per_output(3, 2 * COMPLEX_ADD + COMPLEX_MULTIPLY)),

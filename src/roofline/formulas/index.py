@@ -18,7 +18,7 @@ from roofline.formulas.spec import TensorSpec
 
 Index = TensorSpec | None
 
-formula(*aten("masked_select nonzero nonzero_static argwhere masked_scatter masked_scatter_backward"))(moves)
+formula(*aten("masked_select nonzero nonzero_static masked_scatter masked_scatter_backward"))(moves)
 
 
 def _gathered(x: TensorSpec, count: float) -> float:
@@ -29,7 +29,7 @@ def _adds(x: TensorSpec, count: float) -> float:
     return count * arithmetic(x, 1, 2)
 
 
-@formula(*aten("index _unsafe_index index_select gather take take_along_dim embedding"))
+@formula(*aten("index _unsafe_index index_select gather take embedding"))
 def gather(source: TensorSpec, *args: Any, out: TensorSpec, **_: Any) -> Cost:
     """Rows or elements copied from a source: as many bytes read of it as the result holds."""
     return Cost(read={0: _gathered(source, out.numel)})

@@ -75,21 +75,19 @@ def _svd(a: TensorSpec) -> float:
     return 14 * m * n**2 + 8 * n**3
 
 
-@formula(*aten("linalg_cholesky_ex linalg_cholesky cholesky linalg_ldl_factor_ex"))
+@formula(*aten("linalg_cholesky_ex linalg_ldl_factor_ex"))
 def cholesky(a: TensorSpec, *args: Any, out: Any, **_: Any) -> Cost:
     """Cholesky or LDL factor: n³/3."""
     return _estimate(a, a.shape[-1] ** 3 / 3)
 
 
-@formula(
-    *aten("linalg_lu linalg_lu_factor_ex linalg_lu_factor _linalg_det _linalg_slogdet linalg_det linalg_slogdet")
-)
+@formula(*aten("linalg_lu linalg_lu_factor_ex _linalg_det _linalg_slogdet"))
 def lu(a: TensorSpec, *args: Any, out: Any, **_: Any) -> Cost:
     """LU with partial pivoting, and the determinant from it: ⅔·n³ for a square matrix."""
     return _estimate(a, _lu(a))
 
 
-@formula(*aten("_linalg_solve_ex linalg_solve"))
+@formula(*aten("_linalg_solve_ex"))
 def solve(a: TensorSpec, b: TensorSpec, *args: Any, out: Any, left: bool = True, **_: Any) -> Cost:
     """A·X = B: ⅔·n³ + 2·n²·k."""
     n = a.shape[-1]
@@ -128,7 +126,7 @@ def triangular_solve(b: TensorSpec, a: TensorSpec, *args: Any, out: Any, **_: An
     return _estimate(a, a.shape[-1] ** 2 * _columns(a, b))
 
 
-@formula(*aten("linalg_inv_ex linalg_inv inverse"))
+@formula(*aten("linalg_inv_ex"))
 def inverse(a: TensorSpec, *args: Any, out: Any, **_: Any) -> Cost:
     """Inverse: 2·n³."""
     return _estimate(a, 2 * a.shape[-1] ** 3)

@@ -88,18 +88,18 @@ def _adaptive_average_backward(dims: int) -> Rule:
     return rule
 
 
-for _d in (1, 2, 3):
-    formula(f"aten.avg_pool{_d}d")(_average_pool(_d))
-    formula(f"aten.adaptive_avg_pool{_d}d")(_adaptive_pool(_d, average=True))
-    formula(f"aten.adaptive_max_pool{_d}d")(_adaptive_pool(_d, average=False))
-    formula(f"aten.max_pool{_d}d", f"aten.quantized_max_pool{_d}d")(_max_pool(_d))
+# The 1-d forms and adaptive averaging are composite: only their `out=` overloads reach dispatch whole.
 for _d in (2, 3):
-    formula(f"aten.max_pool{_d}d_with_indices", f"aten.mkldnn_max_pool{_d}d")(_max_pool(_d))
-    formula(f"aten.fractional_max_pool{_d}d")(_max_pool(_d))
+    formula(f"aten.avg_pool{_d}d")(_average_pool(_d))
     formula(f"aten.avg_pool{_d}d_backward")(_average_pool_backward(_d))
-    formula(f"aten._adaptive_avg_pool{_d}d")(_adaptive_pool(_d, average=True))
-    formula(f"aten._adaptive_avg_pool{_d}d_backward", f"aten.adaptive_avg_pool{_d}d_backward")(
-        _adaptive_average_backward(_d)
-    )
+    formula(f"aten.max_pool{_d}d_with_indices", f"aten.mkldnn_max_pool{_d}d")(_max_pool(_d))
+    formula(f"aten.fractional_max_pool{_d}d", f"aten.quantized_max_pool{_d}d")(_max_pool(_d))
+    formula(f"aten.adaptive_max_pool{_d}d")(_adaptive_pool(_d, average=False))
+    formula(f"aten._adaptive_avg_pool{_d}d", f"aten.adaptive_avg_pool{_d}d.out")(_adaptive_pool(_d, average=True))
+    formula(f"aten._adaptive_avg_pool{_d}d_backward")(_adaptive_average_backward(_d))
+formula("aten.avg_pool1d.out")(_average_pool(1))
+formula("aten.quantized_max_pool1d")(_max_pool(1))
+formula("aten.adaptive_avg_pool1d.out")(_adaptive_pool(1, average=True))
 formula("aten.mkldnn_adaptive_avg_pool2d")(_adaptive_pool(2, average=True))
 formula("aten.mkldnn_adaptive_avg_pool2d_backward")(_adaptive_average_backward(2))
+formula("aten.adaptive_avg_pool3d_backward")(_adaptive_average_backward(3))

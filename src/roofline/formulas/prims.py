@@ -10,7 +10,7 @@ _FAMILIES = (copy, elementwise, linalg, random, reduce)
 _SAME_NAME = (
     "abs acos acosh add amax amin asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor cat "
     "ceil clone conj_physical cos cosh digamma div eq erf erfc exp exp2 expm1 floor fmax fmin fmod frexp gcd ge "
-    "gt hypot igamma igammac isfinite le lgamma log log10 log1p log2 lt maximum minimum mul ne neg nextafter pow "
+    "gt hypot igamma igammac le lgamma log log10 log1p log2 lt maximum minimum mul ne neg nextafter pow "
     "prod reciprocal remainder round rsqrt sign signbit sin sinh sqrt sub sum tan tanh trunc var where "
     "as_strided_scatter full full_like scalar_tensor fill"
 )
@@ -24,7 +24,7 @@ for _prim, _aten in {**{name: name for name in _SAME_NAME.split()}, **_OTHER_NAM
 formula(*spell("prims", "bessel_i0 bessel_i0e bessel_i1 bessel_i1e bessel_j0 bessel_j1 spherical_bessel_j0"))(
     per_output(1)
 )
-formula(*spell("prims", "cbrt erf_inv erfcx ndtri zeta"))(per_output(1))
+formula(*spell("prims", "cbrt isfinite erf_inv erfcx ndtri zeta"))(per_output(1))
 formula(*spell("prims", "shift_left shift_right_arithmetic xor_sum convert_element_type device_put copy_strided"))(
     moves
 )

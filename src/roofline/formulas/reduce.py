@@ -4,7 +4,7 @@ FLOP per element of the input (accumulating n terms counts n):
 
 | op | formula | FLOP |
 |---|---|---|
-| sum, prod, max, min, argmax, cumsum, cumprod, cummax | | 1 |
+| sum, prod, max, min, argmax, any, all, cumsum, cumprod, cummax | | 1 |
 | mean | Σx / n | 1, and 1 per result |
 | aminmax | | 2 |
 | var, std | Σx 1; Σ(x − μ)² 3 | 4, and 1 per result |
@@ -36,13 +36,13 @@ from roofline.formulas.spec import TensorSpec
 
 formula(
     *aten("amax amin argmax argmin cumprod cummax cummin _cummax_helper _cummin_helper count_nonzero"),
-    *aten("_foreach_max _foreach_min"),
+    *aten("_foreach_max any all"),
 )(per_input(1))
 formula(*aten("sum nansum cumsum trace _nested_sum_backward _sparse_sum _sparse_csr_sum"))(per_input(1, 2))
 formula(*aten("prod _sparse_csr_prod"))(per_input(1, COMPLEX_MULTIPLY))
 formula(*aten("aminmax _aminmax"))(per_input(2))
 formula(*aten("_logcumsumexp logcumsumexp"))(per_input(6))
-formula(*aten("any all hash_tensor"))(moves)
+formula(*aten("hash_tensor"))(moves)
 
 
 def _reduction(per_element: float, per_result: float) -> Rule:

@@ -85,7 +85,7 @@ def _grid_neighbours(grid: TensorSpec, mode: int) -> int:
     return 2**dims if mode == _BILINEAR else 4**dims
 
 
-@formula(*aten("grid_sampler grid_sampler_2d grid_sampler_3d _grid_sampler_2d_cpu_fallback cudnn_grid_sampler"))
+@formula(*aten("grid_sampler_2d grid_sampler_3d _grid_sampler_2d_cpu_fallback cudnn_grid_sampler"))
 def grid_sampler(
     x: TensorSpec, grid: TensorSpec, mode: int = _BILINEAR, *args: Any, out: TensorSpec, **_: Any
 ) -> Cost:

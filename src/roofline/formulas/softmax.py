@@ -15,7 +15,9 @@ Not counted: the logarithm, one per row.
 from roofline.formulas.arithmetic import aten, per_input
 from roofline.formulas.registry import formula
 
-formula(*aten("_softmax _log_softmax _safe_softmax _masked_softmax softmax log_softmax"))(per_input(5))
+formula(
+    *aten("_softmax _log_softmax _safe_softmax _masked_softmax"), "aten.softmax.int_out", "aten.log_softmax.int_out"
+)(per_input(5))
 formula(*aten("_sparse_softmax _sparse_log_softmax _nested_tensor_softmax_with_shape"))(per_input(5))
 formula(*aten("_softmax_backward_data _log_softmax_backward_data _masked_softmax_backward"))(per_input(4))
 formula(*aten("_sparse_softmax_backward_data _sparse_log_softmax_backward_data"))(per_input(4))

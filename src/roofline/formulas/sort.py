@@ -29,7 +29,7 @@ def _n_log_n(total: int, row: float) -> float:
     return total * log2(row) if row > 1 else 0
 
 
-@formula(*aten("sort argsort mode"))
+@formula(*aten("sort mode"))
 def sort(x: TensorSpec, dim: Any = -1, *args: Any, out: Any, **named: Any) -> Cost:
     """n·log₂ n comparisons per row."""
     dim = named.get("dim", dim)

@@ -15,7 +15,7 @@ free(
     *aten("tensor_split hsplit vsplit dsplit unbind unfold unflatten real imag _conj conj _neg_view"),
     *aten("_fw_primal _make_dual _unpack_dual slice_inverse _sparse_broadcast_to _lazy_clone shallow_copy_data_"),
     *aten("_nested_view_from_buffer _nested_view_from_jagged _nested_get_values _nested_get_jagged_dummy"),
-    *aten("set_ set_data data _version requires_grad_ retain_grad rename rename_ refine_names align_to align_as"),
+    *aten("set_ set_data data _version requires_grad_ retain_grad"),
 )
 
 # Allocation without writing.
@@ -43,7 +43,7 @@ free(
 # Bookkeeping: assertions on scalars, symbolic ranges, streams, profiler marks.
 free(
     *aten("_assert_async _assert_scalar _assert_tensor_metadata _functional_assert_async _functional_assert_scalar"),
-    *aten("_print _async_error sym_constrain_range sym_constrain_range_for_size _functional_sym_constrain_range"),
+    *aten("_print sym_constrain_range sym_constrain_range_for_size _functional_sym_constrain_range"),
     *aten("_functional_sym_constrain_range_for_size _make_dep_token record_stream _linalg_check_errors _backward"),
     *spell("profiler", "_record_function_enter _record_function_enter_new _record_function_exit"),
     *spell("prim", "device dtype layout"),
