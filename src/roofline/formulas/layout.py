@@ -22,6 +22,7 @@ formula(
     *aten("row_indices_copy _coalesced sparse_resize sparse_resize_and_clear _sparse_broadcast_to_copy sparse_mask"),
     *aten("_sparse_mask_projection _sparse_sum_backward copy_sparse_to_sparse _validate_compressed_sparse_indices"),
     *aten("_to_sparse _to_sparse_csr _to_sparse_csc _to_sparse_bsr _to_sparse_bsc _to_dense"),
+    *aten("_convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo"),
     *aten("to_mkldnn _mkldnn_reshape _mkldnn_transpose set"),
 )(moves)
 formula("aten._cudnn_init_dropout_state")(fills)
