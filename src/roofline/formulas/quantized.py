@@ -19,7 +19,7 @@ from roofline.formulas import rnn
 from roofline.formulas.conv import conv_cost
 from roofline.formulas.conv import forward as conv_forward
 from roofline.formulas.matmul import linear_cost, matmul_dims, matrix_precision, product
-from roofline.formulas.registry import Cost, formula
+from roofline.formulas.registry import Cost, formula, free
 from roofline.formulas.spec import TensorSpec
 
 
@@ -179,6 +179,54 @@ def quantized_conv_transpose(x: TensorSpec, packed: Any, *_: Any, **__: Any) -> 
 def prepacked_conv(x: TensorSpec, packed: Any, *_: Any, out: TensorSpec, **__: Any) -> Cost:
     """Convolution on a weight packed for oneDNN, in the precision of x: 2 · batch · positions · numel(weight)."""
     return conv_cost(x, _unpacked(packed, x), positions=out.shape[2 - x.ndim :])
+
+
+_PACKING = ("prepack", "unpack")
+_PACKED_CONVS = ("conv2d", "conv3d", "conv_transpose2d", "conv_transpose3d")
+_SETTINGS = ("stride", "padding", "output_padding", "dilation", "groups", "transpose")
+
+free(
+    *(f"quantized.{conv}_{setting}" for conv in _PACKED_CONVS for setting in _SETTINGS),
+    "quantized.conv2d_unpack_sizes",
+)
+
+
+@formula(
+    *(f"quantized.{layer}_{what}" for layer in ("conv1d", *_PACKED_CONVS, "conv_transpose1d") for what in _PACKING),
+    *(f"quantized.{layer}_{what}" for layer in ("linear", "conv") for what in _PACKING),
+    "quantized.linear_prepack_fp16",
+    "quantized.linear_prepack_fp16_legacy",
+    "quantized.linear_prepack_legacy",
+    "quantized.linear_unpack_fp16",
+    *(f"_quantized.{layer}_prepack" for layer in (*_PACKED_CONVS, "conv_transpose1d", "linear")),
+    "_quantized.linear_prepack_fp16",
+    "_quantized.linear_prepack_fp16_legacy",
+    "_quantized.linear_prepack_legacy",
+    "_quantized._wrapped_linear_prepack",
+    "_quantized.wrapped_fbgemm_pack_gemm_matrix_fp16",
+    "aten._wrapped_linear_prepack",
+    "aten.fbgemm_pack_gemm_matrix_fp16",
+    "aten.fbgemm_pack_quantized_matrix",
+    "aten._convert_weight_to_int4pack",
+    "aten._convert_weight_to_int4pack_for_cpu",
+    "aten._cudnn_rnn_flatten_weight",
+    "aten.mkldnn_reorder_conv2d_weight",
+    "aten.mkldnn_reorder_conv3d_weight",
+    "mkl._mkl_reorder_linear_weight",
+    "mkldnn._reorder_convolution_transpose_weight",
+    "mkldnn._reorder_convolution_weight",
+    "mkldnn._reorder_linear_weight",
+    "mkldnn._reorder_mkldnn_rnn_layer_weight",
+    "mkldnn_prepacked.conv2d_prepack",
+    "onednn.linear_prepack_fp16",
+    "onednn.qconv_prepack",
+    "onednn.qlinear_prepack",
+    "sparse.qlinear_prepack",
+    "sparse.qlinear_unpack",
+)
+def repack(*_: Any, **__: Any) -> Cost:
+    """Bring a weight into the layout of an engine, or back: it moves bytes only."""
+    return Cost()
 
 
 def _unpacked(packed: Any, x: TensorSpec) -> tuple[int, ...]:
