@@ -77,7 +77,7 @@ def _op(machine: Machine, seconds_factor: float | None, **fields: object) -> OpR
 def resnet_ops(
     machine: Machine = GPU, *, timed: bool = True, precision: Precision = Precision.BF16
 ) -> list[OpRecord]:
-    """The 175 op rows of ResNet-50 inference: every convolution, norm, activation, addition, pool and the classifier."""
+    """The 175 op rows of ResNet-50 inference."""
     ops, wobble, item = [], count(), 2 if precision == Precision.BF16 else 4
 
     def slow(base: float) -> float | None:
@@ -106,12 +106,20 @@ def resnet_ops(
     ) -> None:
         ops.append(
             _op(
-                machine, factor, name=name, module=module, calls=1, shapes=shapes, precision=precision,
-                engine="matrix" if matrix else "vector" if vector else None, needed_flops=matrix,
-                executed_flops=matrix, vector_flops=vector,
+                machine,
+                factor,
+                name=name,
+                module=module,
+                calls=1,
+                shapes=shapes,
+                precision=precision,
+                engine="matrix" if matrix else "vector" if vector else None,
+                needed_flops=matrix,
+                executed_flops=matrix,
+                vector_flops=vector,
                 bytes=OpBytes(operator=moved, cached=moved * 0.8 if moved < 40e6 else moved),
             )
-        )  # fmt: skip
+        )
 
     add("aten._to_copy.default", "", slow(1.2), f"{BATCH}x3x224x224", BATCH * 3 * 224 * 224 * (4 + item), 0, 0)
     conv("conv1", 3, 64, 7, 224, 2)
@@ -162,24 +170,43 @@ def resnet(machine: Machine = GPU, *, precision: Precision = Precision.BF16) -> 
     )
     return Run(
         kind="measured",
-        workload={"target": "torchvision:resnet50", "batch": BATCH, "train": False, "precision": precision.value, "device": "cuda"},
+        workload={
+            "target": "torchvision:resnet50",
+            "batch": BATCH,
+            "train": False,
+            "precision": precision.value,
+            "device": "cuda",
+        },
         machine=machine,
         environment={"torch": "2.14.1", "python": "3.11.9", "threads": 2, "date": "2025-01-01", "driver": None},
         flops=_flops(ops, precision),
         bytes=_bytes(ops),
-        timing=Timing(median_s=wall, samples_s=(wall,) * 50, spread_fraction=0.012, stable=True, warmup_s=1.0, compile_s=None),
+        timing=Timing(
+            median_s=wall, samples_s=(wall,) * 50, spread_fraction=0.012, stable=True, warmup_s=1.0, compile_s=None
+        ),
         verdict=verdict,
         time_budget=budget,
         ops=tuple(ops),
         modules=modules(ops),
         advice=(
-            Advice(action="Fuse elementwise ops into the convolutions (torch.compile)", saves_at_most_s=0.3 * wall,
-                   evidence="121 memory-bound elementwise rows take 61 % of op time"),
-            Advice(action="Use channels-last memory format", saves_at_most_s=0.16 * wall, evidence="53 convolutions run at 42 % of their roof"),
-            Advice(action="Capture the step in a CUDA graph", saves_at_most_s=budget.idle_s, evidence="the device is idle for 10.7 % of the step"),
+            Advice(
+                action="Fuse elementwise ops into the convolutions (torch.compile)",
+                saves_at_most_s=0.3 * wall,
+                evidence="121 memory-bound elementwise rows take 61 % of op time",
+            ),
+            Advice(
+                action="Use channels-last memory format",
+                saves_at_most_s=0.16 * wall,
+                evidence="53 convolutions run at 42 % of their roof",
+            ),
+            Advice(
+                action="Capture the step in a CUDA graph",
+                saves_at_most_s=budget.idle_s,
+                evidence="the device is idle for 10.7 % of the step",
+            ),
         ),
         warnings=("clocks were not locked: the peak may differ by up to 5 %",),
-    )  # fmt: skip
+    )
 
 
 def _verdict(ops: list[OpRecord], machine: Machine, precision: Precision, wall: float | None) -> Verdict:
@@ -200,8 +227,9 @@ def _verdict(ops: list[OpRecord], machine: Machine, precision: Precision, wall: 
         roof_s=roof_s,
         efficiency_fraction=roof_s / wall if wall else None,
         averaging_honesty_fraction=averaging_honesty([op.work() for op in ops], machine),
-        sentence="Memory-bound: most of the step moves activations through memory at 62 % of its roof; fusing them away is worth more than any faster matrix engine.",
-    )  # fmt: skip
+        sentence="Memory-bound: most of the step moves activations through memory at 62 % of its roof; "
+        "fusing them away is worth more than any faster matrix engine.",
+    )
 
 
 def _flops(ops: list[OpRecord], precision: Precision) -> Flops:
@@ -262,9 +290,11 @@ def empty() -> Run:
 def unjudged() -> Run:
     """Counted without a machine: work, but no roof."""
     ops = tuple(
-        OpRecord(name=o.name, module=o.module, executed_flops=o.executed_flops, vector_flops=o.vector_flops, bytes=o.bytes)
+        OpRecord(
+            name=o.name, module=o.module, executed_flops=o.executed_flops, vector_flops=o.vector_flops, bytes=o.bytes
+        )
         for o in resnet_ops(timed=False)[:20]
-    )  # fmt: skip
+    )
     return Run(
         kind="counted", workload={"target": "x.py:f"}, flops=_flops(list(ops), Precision.BF16), bytes=Bytes(), ops=ops
     )
@@ -274,10 +304,26 @@ def above_roof() -> Run:
     """One op of four runs at 139 % of its roof, one has no bound, one no time."""
     work = {"precision": Precision.BF16, "engine": "matrix", "needed_flops": 2e12, "executed_flops": 2e12}
     roof = 2e12 / 989.5e12
-    fast = OpRecord(name="aten.mm.default", module="fast", bytes=OpBytes(operator=1e9), seconds=roof / 1.39, roof_s=roof,
-                    bound=Bound.COMPUTE, efficiency_fraction=1.39, **work)  # fmt: skip
-    slow = OpRecord(name="aten.mm.default", module="slow", bytes=OpBytes(operator=1e9), seconds=roof * 2, roof_s=roof,
-                    bound=Bound.COMPUTE, efficiency_fraction=0.5, **work)  # fmt: skip
+    fast = OpRecord(
+        name="aten.mm.default",
+        module="fast",
+        bytes=OpBytes(operator=1e9),
+        seconds=roof / 1.39,
+        roof_s=roof,
+        bound=Bound.COMPUTE,
+        efficiency_fraction=1.39,
+        **work,
+    )
+    slow = OpRecord(
+        name="aten.mm.default",
+        module="slow",
+        bytes=OpBytes(operator=1e9),
+        seconds=roof * 2,
+        roof_s=roof,
+        bound=Bound.COMPUTE,
+        efficiency_fraction=0.5,
+        **work,
+    )
     loose = OpRecord(
         name="aten.cumsum.default", vector_flops=1e6, engine="vector", bytes=OpBytes(operator=1e6), seconds=1e-5
     )
@@ -291,11 +337,20 @@ def above_roof() -> Run:
         flops=Flops(needed=4e12, executed=4e12, vector=2e6, by_precision={Precision.BF16: 4e12}),
         bytes=Bytes(measured=2e9),
         timing=Timing(median_s=wall, samples_s=(wall,), spread_fraction=0.31, stable=False),
-        verdict=Verdict(bound=Bound.COMPUTE, certain=True, mfu_fraction=0.73, hfu_fraction=0.74, bytes_origin="measured",
-                        intensity_flops_per_byte=2000.0, ridge_point_flops_per_byte=295.4, precision=Precision.BF16, roof_s=2 * roof),
+        verdict=Verdict(
+            bound=Bound.COMPUTE,
+            certain=True,
+            mfu_fraction=0.73,
+            hfu_fraction=0.74,
+            bytes_origin="measured",
+            intensity_flops_per_byte=2000.0,
+            ridge_point_flops_per_byte=295.4,
+            precision=Precision.BF16,
+            roof_s=2 * roof,
+        ),
         ops=ops,
         warnings=("aten.mm at fast runs at 139 % of its roof: the clock is likely above the datasheet's boost",) * 5,
-    )  # fmt: skip
+    )
 
 
 def with_unknown() -> Run:
@@ -308,8 +363,18 @@ def with_unknown() -> Run:
     mystery = OpRecord(
         name="mylib.my_op", module="head", calls=3, bytes=OpBytes(operator=1e6), seconds=1e-4, formula="none"
     )
-    guess = OpRecord(name="aten.topk.default", module="head", vector_flops=1e6, bytes=OpBytes(operator=1e6), seconds=1e-5,
-                     roof_s=3e-7, bound=Bound.MEMORY, efficiency_fraction=0.03, engine="vector", formula="estimate")  # fmt: skip
+    guess = OpRecord(
+        name="aten.topk.default",
+        module="head",
+        vector_flops=1e6,
+        bytes=OpBytes(operator=1e6),
+        seconds=1e-5,
+        roof_s=3e-7,
+        bound=Bound.MEMORY,
+        efficiency_fraction=0.03,
+        engine="vector",
+        formula="estimate",
+    )
     return _with(
         run, coverage=Coverage(counted_fraction=0.9997, unknown_ops=unknown), ops=(*run.ops[:30], mystery, guess)
     )
@@ -317,10 +382,29 @@ def with_unknown() -> Run:
 
 def network_bound() -> Run:
     """All-reduce dominates a training step; integers on another row."""
-    mm = _op(GPU, 1.5, name="aten.mm.default", module="mlp", precision=Precision.BF16, engine="matrix", needed_flops=3e11,
-             executed_flops=4e11, bytes=OpBytes(operator=2e9))  # fmt: skip
-    reduce = OpRecord(name="c10d.allreduce_", module="", phase="backward", calls=12, network_bytes=4.5e9, bytes=OpBytes(operator=0),
-                      seconds=12e-3, roof_s=10e-3, bound=Bound.NETWORK, efficiency_fraction=10 / 12)  # fmt: skip
+    mm = _op(
+        GPU,
+        1.5,
+        name="aten.mm.default",
+        module="mlp",
+        precision=Precision.BF16,
+        engine="matrix",
+        needed_flops=3e11,
+        executed_flops=4e11,
+        bytes=OpBytes(operator=2e9),
+    )
+    reduce = OpRecord(
+        name="c10d.allreduce_",
+        module="",
+        phase="backward",
+        calls=12,
+        network_bytes=4.5e9,
+        bytes=OpBytes(operator=0),
+        seconds=12e-3,
+        roof_s=10e-3,
+        bound=Bound.NETWORK,
+        efficiency_fraction=10 / 12,
+    )
     wall = mm.seconds + 12e-3
     budget = TimeBudget(
         wall_s=wall, compute_s=0, memory_s=mm.roof_s, inefficiency_s=mm.seconds - mm.roof_s, network_s=12e-3, idle_s=0
@@ -333,22 +417,50 @@ def network_bound() -> Run:
         bytes=Bytes(operator=2e9),
         timing=Timing(median_s=wall, samples_s=(wall,) * 3, spread_fraction=0.0, stable=True, compile_s=12.3),
         time_budget=budget,
-        verdict=Verdict(bound=Bound.NETWORK, certain=False, mfu_fraction=3e11 / wall / 989.5e12, hfu_fraction=4e11 / wall / 989.5e12,
-                        mbu_fraction=2e9 / wall / 3.35e12, intensity_flops_per_byte=200.0, ridge_point_flops_per_byte=295.4,
-                        precision=Precision.BF16, roof_s=mm.roof_s + 10e-3, efficiency_fraction=(mm.roof_s + 10e-3) / wall),
+        verdict=Verdict(
+            bound=Bound.NETWORK,
+            certain=False,
+            mfu_fraction=3e11 / wall / 989.5e12,
+            hfu_fraction=4e11 / wall / 989.5e12,
+            mbu_fraction=2e9 / wall / 3.35e12,
+            intensity_flops_per_byte=200.0,
+            ridge_point_flops_per_byte=295.4,
+            precision=Precision.BF16,
+            roof_s=mm.roof_s + 10e-3,
+            efficiency_fraction=(mm.roof_s + 10e-3) / wall,
+        ),
         ops=(mm, reduce),
-    )  # fmt: skip
+    )
 
 
 def hostile() -> Run:
     """Names that try to leave their place in every format."""
     bad = "</script><script>alert(1)</script>"
     ops = (
-        _op(GPU, 2, name=bad, module=f"a.{bad}", shapes="<b>1</b>", precision=Precision.BF16, engine="matrix", needed_flops=1e9,
-            executed_flops=1e9, bytes=OpBytes(operator=1e6)),
-        _op(GPU, 2, name="$x^2$ %{x}|`*", module="[bold]\x1b[31m\u202e", precision=Precision.BF16, engine="matrix",
-            needed_flops=1e9, executed_flops=1e9, bytes=OpBytes(operator=1e7)),
-    )  # fmt: skip
+        _op(
+            GPU,
+            2,
+            name=bad,
+            module=f"a.{bad}",
+            shapes="<b>1</b>",
+            precision=Precision.BF16,
+            engine="matrix",
+            needed_flops=1e9,
+            executed_flops=1e9,
+            bytes=OpBytes(operator=1e6),
+        ),
+        _op(
+            GPU,
+            2,
+            name="$x^2$ %{x}|`*",
+            module="[bold]\x1b[31m\u202e",
+            precision=Precision.BF16,
+            engine="matrix",
+            needed_flops=1e9,
+            executed_flops=1e9,
+            bytes=OpBytes(operator=1e7),
+        ),
+    )
     run = _with(
         resnet(), ops=ops, modules=modules(list(ops)), workload={"target": bad, "batch": bad, "<i>k</i>": bad}
     )

@@ -68,8 +68,10 @@ def _figure(run: Run, size: tuple[float, float]) -> "Figure":
     _star(plot, drawn)
     _legend(plot, drawn)
     _budget(bar, run)
-    notes = [*drawn.notes, *(line for line in facts.coverage(run, most=3) if line.startswith("unknown"))]
-    figure.text(edge, 0.1 / height, _short("; ".join(notes), int(width * 15)), fontsize=7.5, color="#555555")
+    notes = [line for line in facts.coverage(run, most=3) if line.startswith("unknown")]
+    notes += ["not on the plot: " + "; ".join(drawn.notes)] if drawn.notes else []
+    lines = wrap(". ".join(notes), int(width * 15), max_lines=2, placeholder=" …")
+    figure.text(edge, 0.4 / height, "\n".join(lines), fontsize=7.5, color="#555555", va="top", linespacing=1.3)
     return figure
 
 

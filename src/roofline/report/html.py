@@ -64,7 +64,7 @@ def _content(run: Run) -> dict[str, Any]:
         "time": facts.time_line(run),
         **_budget(run),
         "origin": run.verdict.bytes_origin if run.verdict else "best known",
-        "notes": picture(run).notes,
+        "notes": "; ".join(picture(run).notes),
         "advice": [(printable(a.action), _saves(a.saves_at_most_s), printable(a.evidence)) for a in run.advice],
         "warnings": [printable(text) for text in run.warnings],
         "coverage": facts.coverage(run),
@@ -92,7 +92,8 @@ def _saves(seconds: float | None) -> str:
 def _budget(run: Run) -> dict[str, Any]:
     parts, name = facts.budget(run), "Time budget"
     if not parts:
-        parts, name = facts.roof_split(run), "Roof time by bound"
+        parts = facts.roof_split(run)
+        name = "Roof time by bound" if parts else "Time"
     times = column([part.seconds for part in parts], "s")
     bars = [
         (p.name, PARTS[p.name], f"{100 * (p.fraction or 0):.4f}%", time, percent(p.fraction), p.meaning)

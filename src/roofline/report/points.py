@@ -84,7 +84,7 @@ class Picture(msgspec.Struct, frozen=True):
         slopes: From the fastest down.
         points: Rows of ops that have a place, most time first.
         star: The whole program; None without FLOP, bytes or time.
-        notes: What could not be placed, with its share of time.
+        notes: What could not be placed and why, with its share of time.
         x_range: Limits, FLOP/B.
         y_range: Limits, FLOP/s.
     """
@@ -101,9 +101,7 @@ class Picture(msgspec.Struct, frozen=True):
 
 def picture(run: Run) -> Picture:
     """Place everything that a Run knows on the roofline plot."""
-    placed = [
-        Point(r, r.intensity, r.rate) for r in op_rows(run) if r.intensity and r.rate and r.op.formula != "none"
-    ]
+    placed = [Point(row, row.intensity, row.rate) for row in op_rows(run) if row.intensity and row.rate]
     placed.sort(key=lambda point: point.row.share or 0, reverse=True)
     roofs, slopes, star = _roofs(run), _slopes(run.machine), _star(run)
     points = tuple(placed[:_MOST_POINTS])
@@ -235,7 +233,7 @@ def _notes(run: Run, placed: list[Point]) -> Iterable[str]:
     timed = is_timed(run)
     missing: dict[str, list[Row]] = {}
     for row in op_rows(run):
-        if row.op.formula == "none":
+        if row.flops is None:
             missing.setdefault("of unknown FLOP", []).append(row)
         elif not row.flops:
             missing.setdefault("without FLOP (copies, communication)", []).append(row)
@@ -248,7 +246,7 @@ def _notes(run: Run, placed: list[Point]) -> Iterable[str]:
         if rows:
             shares = [row.share for row in rows if row.share is not None]
             share = f" ({percent(sum(shares))} of {'op' if timed else 'roof'} time)" if shares else ""
-            yield f"not on the plot: {plural(len(rows), 'row')} of ops {why}{share}"
+            yield f"{plural(len(rows), 'row')} of ops {why}{share}"
 
 
 def _range(values: list[float], *, below: float, above: float) -> tuple[float, float]:

@@ -18,7 +18,7 @@ class Row(msgspec.Struct, frozen=True):
         name: Its name without the namespace of torch's own ops.
         module: Path of its module, printable; "(program)" outside any module.
         shapes: Its input shapes, printable.
-        flops: FLOP of the engine that does most of its arithmetic.
+        flops: FLOP of the engine that does most of its arithmetic; None where no formula counts it.
         moved_bytes: Bytes by the origin that the Run is judged by, else the best at hand; None if unknown.
         intensity: `flops` / `moved_bytes`, FLOP/B.
         rate: `flops` / seconds, else `flops` / roof time where nothing was timed, FLOP/s.
@@ -30,7 +30,7 @@ class Row(msgspec.Struct, frozen=True):
     name: str
     module: str
     shapes: str
-    flops: float
+    flops: float | None
     moved_bytes: float | None
     intensity: float | None
     rate: float | None
@@ -79,7 +79,7 @@ def op_rows(run: Run) -> list[Row]:
 
     def key(row: Row) -> tuple[float, float]:
         if not timed:
-            return (_or(row.op.roof_s, -1), row.flops)
+            return (_or(row.op.roof_s, -1), row.flops or 0)
         return (_or(row.gain_s, -1), _or(row.op.seconds, -1))
 
     return sorted(rows, key=key, reverse=True)
@@ -129,15 +129,17 @@ def _row(op: OpRecord, total: float | None, origin: BytesOrigin | None, *, timed
         shapes=printable(op.shapes),
         flops=flops,
         moved_bytes=moved,
-        intensity=flops / moved if moved else None,
-        rate=flops / seconds if seconds else None,
+        intensity=flops / moved if flops is not None and moved else None,
+        rate=flops / seconds if flops is not None and seconds else None,
         share=seconds / total if seconds is not None and total else None,
         gain_s=gain,
     )
 
 
-def _engine_flops(op: OpRecord) -> float:
+def _engine_flops(op: OpRecord) -> float | None:
     """FLOP of one engine only: FLOP of the two engines have different roofs and don't add up to a rate."""
+    if op.formula == "none":
+        return None
     if op.engine == "vector":
         return op.vector_flops
     return op.executed_flops or op.vector_flops

@@ -9,7 +9,7 @@ from roofline.report.palette import ANSI_PARTS, BOUNDS
 from roofline.report.rows import Row, is_timed, op_rows, op_time, printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.table import Table
     from rich.text import Text
 
@@ -26,17 +26,14 @@ def show(run: Run, console: "Console") -> None:
         run: What to show.
         console: Where to; colour, width and encoding are the console's.
     """
-    from rich.text import Text
-
     width = min(console.width, _WIDEST)
-    for block in (_verdict(run), _ratios(run), _time(run, width, ascii_only=console.options.ascii_only)):
-        _print(console, block, width)
-    table = _ops(run, width)
-    if table is not None:
-        _print(console, [Text(_ops_title(run), style="bold")], width, last=True)
-        console.print(table, width=width)
-        console.print()
-    _print(console, _advice(run), width)
+    _print(console, _verdict(run), width)
+    _print(console, _ratios(run), width)
+    _print(console, _time(run, width, ascii_only=console.options.ascii_only), width)
+    for block in (_ops(run, width), _advice(run)):
+        if block is not None:
+            console.print(block, width=width)
+            console.print()
     _print(console, _coverage(run), width, last=True)
 
 
@@ -83,9 +80,11 @@ def _time(run: Run, width: int, *, ascii_only: bool) -> "list[Text]":
     return lines
 
 
-def _ops(run: Run, width: int) -> "Table | None":
+def _ops(run: Run, width: int) -> "Group | None":
     """The ops with the most to gain; the module's column takes what room the others leave."""
+    from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
     rows = op_rows(run)[:_OPS]
     if not rows:
@@ -103,7 +102,7 @@ def _ops(run: Run, width: int) -> "Table | None":
         table.add_column(name, justify="right", no_wrap=True)
     for cells in _cells(rows, 34 if wide else 22, timed=timed):
         table.add_row(*cells if wide else [*cells[:2], *cells[3:]])
-    return table
+    return Group(Text(_ops_title(run), style="bold"), table)
 
 
 def _ops_title(run: Run) -> str:
@@ -134,18 +133,18 @@ def _tail(path: str, room: int) -> str:
     return path if len(path) <= room else "…" + path[1 - room :]
 
 
-def _advice(run: Run) -> "list[Text]":
+def _advice(run: Run) -> "Table | None":
+    from rich.table import Table
     from rich.text import Text
 
-    lines = []
+    grid = Table.grid(padding=(0, 1))
     for number, advice in enumerate(run.advice[:_ADVICE], start=1):
         saves = f"saves at most {units.show(advice.saves_at_most_s, 's')}"
         if advice.saves_at_most_s is None:
-            saves = "not timed: gain unknown"
-        action = printable(advice.action)
-        lines.append(Text.assemble((f"{number}. {action}", "bold"), f": {saves}"))
-        lines.append(Text(f"   {printable(advice.evidence)}", style="dim"))
-    return lines
+            saves = "not timed, gain unknown"
+        evidence = (f"; {printable(advice.evidence)}", "dim")
+        grid.add_row(f"{number}.", Text.assemble((printable(advice.action), "bold"), f": {saves}", evidence))
+    return grid if grid.row_count else None
 
 
 def _coverage(run: Run) -> "list[Text]":

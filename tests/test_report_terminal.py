@@ -1,0 +1,66 @@
+"""The screen: it fits, and it degrades well."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+import report_pages
+import report_runs
+from roofline.report import facts, terminal
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+@pytest.mark.parametrize("name", report_runs.ALL)
+def test_the_screen_fits(name: str, width: int) -> None:
+    lines = report_pages.screen(name, width).splitlines()
+    assert max(map(len, lines)) <= min(width, 100)
+    assert len(lines) <= (43 if "unknown" in name else 40)
+
+
+def test_a_pipe_gets_no_colour_and_a_terminal_does() -> None:
+    assert "\x1b" not in report_pages.screen("resnet")
+    out = io.StringIO()
+    terminal.show(report_runs.resnet(), Console(file=out, width=80, force_terminal=True, color_system="standard"))
+    assert "\x1b[" in out.getvalue()
+
+
+def test_an_ascii_only_pipe_gets_bars_that_it_can_hold() -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="replace")
+    terminal.show(report_runs.resnet(), Console(file=out, width=80))
+    out.flush()
+    assert b"####" in out.buffer.getvalue()
+
+
+def test_ten_ops_are_shown_most_to_gain_first() -> None:
+    text = report_pages.screen("resnet")
+    assert "10 of 175 rows of ops, most to gain first" in text
+    table = text.split("may save\n")[1].split("\n\n")[0].splitlines()
+    assert len(table) == 10
+    gains = [float(line.split()[-2]) for line in table]
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_bars_are_as_long_as_their_shares() -> None:
+    bars = [line.count("█") for line in report_pages.screen("resnet").splitlines() if "█" in line]
+    parts = [part for part in facts.budget(report_runs.resnet()) if part.seconds]
+    assert bars == [round((100 - 34) * part.fraction) for part in parts]
+
+
+def test_advice_says_what_it_saves_at_most_and_why() -> None:
+    text = " ".join(report_pages.screen("resnet").split())
+    idle = report_runs.resnet().time_budget.idle_s
+    assert f"3. Capture the step in a CUDA graph: saves at most {idle * 1e3:.2f} ms" in text
+    assert "the device is idle for 10.7 % of the step" in text
+
+
+def test_warnings_beyond_three_are_counted() -> None:
+    assert "and 2 more warnings" in report_pages.screen("above the roof")
+
+
+def test_a_noisy_timing_is_called_noisy() -> None:
+    assert "too noisy for a verdict" in " ".join(report_pages.screen("above the roof").split())
+
+
+def test_markup_in_a_name_is_text() -> None:
+    assert "[bold]" in report_pages.screen("hostile")
