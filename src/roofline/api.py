@@ -47,7 +47,7 @@ def measure(
     Raises:
         RooflineError: The program fails, or can't be judged.
     """
-    from roofline.count.isolation import untouched
+    from roofline.counter.isolation import untouched
     from roofline.pipeline import measure_target, own_machine
 
     options = _options(program, inputs, train=train, precision=precision, compiled=compile)

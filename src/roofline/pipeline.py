@@ -49,7 +49,7 @@ def measure_target(
     from roofline.clock.join import CountedCall, join
     from roofline.clock.profile import can_profile, profile_step
     from roofline.clock.stopwatch import doubts, time_step
-    from roofline.count import FusedBytes, counted_run
+    from roofline.counter import FusedBytes, counted_run
 
     described = environment(options.device)
     say("1/5 counting the program on fake tensors")
@@ -111,7 +111,7 @@ def count_target(
         RooflineError: The program fails, or can't be counted without running it.
     """
     from roofline.clock.environment import environment
-    from roofline.count import counted_run
+    from roofline.counter import counted_run
 
     say("counting the program on fake tensors")
     made: list[Made] = []
@@ -149,7 +149,7 @@ def check_device(device: str) -> None:
 
 
 def _recorded(target: Target, options: Options, *, may_run: bool, made: list[Made] | None = None) -> Any:
-    from roofline.count import Program, record
+    from roofline.counter import Program, record
     from roofline.targets import program
 
     eager = msgspec.structs.replace(options, compiled=False)

@@ -9,7 +9,7 @@ from roofline.core.machine import Machine
 from roofline.core.units import percent
 
 
-@click.command(short_help="Measure what this machine can really do.")
+@click.command()
 @click.option("--device", default="cpu", show_default=True, help="What to measure: cpu, cuda, cuda:1, mps.")
 @click.option("--quick", "is_quick", is_flag=True, help="Under 10 s, without the caches; the default takes a minute.")
 @click.option("--json", "as_json", is_flag=True, help="Print the machine as one JSON document.")

@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 ORIGINS = ("compulsory", "fused", "cached", "operator", "module", "measured")
 
 
-class Quantity(click.ParamType[float]):
+class Quantity(click.ParamType):  # type: ignore[type-arg]
     """A number with a unit, such as "989 TFLOP/s"."""
 
     def __init__(self, unit: Unit) -> None:

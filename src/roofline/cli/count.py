@@ -8,7 +8,7 @@ import click
 from roofline.cli.common import judge_options, output_options, program_options
 
 
-@click.command(short_help="Count a program without running it, and judge it by any machine.")
+@click.command()
 @program_options
 @judge_options
 @output_options

@@ -12,7 +12,7 @@ from roofline.core.units import show
 _SHOWN = (Precision.BF16, Precision.FP16, Precision.TF32, Precision.FP8, Precision.FP4, Precision.INT8)
 
 
-@click.command(short_help="Show machines: ceilings and ridge points.")
+@click.command()
 @click.argument("names", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(names: tuple[str, ...], as_json: bool) -> None:

@@ -11,8 +11,8 @@ from roofline.errors import RooflineError
 
 # Name → module and the line that `roofline --help` shows, so that help imports no command.
 _COMMANDS = {
-    "measure": "Measure a program: which ceiling it hits, and what moving it is worth.",
-    "count": "Count a program without running it, and judge it by any machine.",
+    "measure": "Which ceiling a program hits, and what moving it is worth.",
+    "count": "The same for any machine, without running the program.",
     "devices": "Show machines: ceilings and ridge points.",
     "calibrate": "Measure what this machine can really do.",
     "report": "Write a saved Run as a page, a picture or text.",
@@ -29,13 +29,16 @@ class Commands(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command; while help is printed, a stand-in with its one line."""
+        """Import one command."""
         if cmd_name not in _COMMANDS:
             return None
-        if ctx.resilient_parsing or _prints_overview():
-            return click.Command(cmd_name, short_help=_COMMANDS[cmd_name])
         command: click.Command = import_module(f"roofline.cli.{cmd_name}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands for `--help` without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -110,11 +113,6 @@ def _usage_hint(error: click.ClickException) -> str:
 def _unexpected(error: Exception) -> str:
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0][:300]}"
-
-
-def _prints_overview() -> bool:
-    """Whether no command is named on the line, so that only one-line descriptions are needed."""
-    return not any(a in _COMMANDS for a in sys.argv[1:])
 
 
 if __name__ == "__main__":

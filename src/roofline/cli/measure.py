@@ -8,7 +8,7 @@ import click
 from roofline.cli.common import judge_options, output_options, program_options
 
 
-@click.command(short_help="Measure a program: which ceiling it hits, and what moving it is worth.")
+@click.command()
 @program_options
 @click.option("--compile", "compiled", is_flag=True, help="Time it through torch.compile.")
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Time spent timing.")

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 
-@click.command(short_help="Write a saved Run as a page, a picture or text.")
+@click.command()
 @click.argument("run_file", metavar="RUN.json", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write .html, .png, .svg, .md or .json.")
 @click.option("--json", "as_json", is_flag=True, help="Print the Run as one JSON document.")

@@ -3,7 +3,7 @@
 import click
 
 
-@click.command(short_help="Print the JSON schema of a Run.")
+@click.command()
 def command() -> None:
     """Print the JSON schema (draft 2020-12) of a saved Run."""
     import json

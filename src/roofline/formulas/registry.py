@@ -85,18 +85,19 @@ def register_formula(op: object, rule: Rule) -> None:
     """Register the cost of a custom op or Triton kernel.
 
     Args:
-        op: The op (`torch.ops.mylib.fused_mlp`) or its name ("mylib.fused_mlp").
+        op: The op (`torch.ops.mylib.fused_mlp`, or what `torch.library.custom_op` returns) or its name
+            ("mylib.fused_mlp").
         rule: Takes the op's arguments with `TensorSpec` for tensors and the keyword `out`; returns a `Cost`.
 
     Raises:
         UsageError: The op has a formula already.
     """
-    formula(normalise(str(op)))(rule)
+    formula(normalise(str(getattr(op, "_qualname", op))))(rule)
 
 
 def normalise(name: str) -> str:
-    """Give the table's spelling of an op's name: "aten::mm" and "aten.mm" are one."""
-    return name.replace("::", ".")
+    """Give the table's spelling of an op's name: "aten::mm", "aten.mm" and "aten.mm.default" are one."""
+    return name.replace("::", ".").removesuffix(".default")
 
 
 def find_rule(name: str) -> Rule | None:

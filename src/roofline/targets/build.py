@@ -12,12 +12,12 @@ def program(target: Target, options: Options) -> tuple[Any, Made]:
     """Make a fresh program.
 
     Returns:
-        The `roofline.count.Program`, and the parts that it was made from.
+        The `roofline.counter.Program`, and the parts that it was made from.
 
     Raises:
         UsageError: The options don't fit the target.
     """
-    from roofline.count.program import Program, caster, inference, training
+    from roofline.counter.program import Program, caster, inference, training
 
     made = target.make(options)
     cast = caster(options.device, options.precision)

@@ -4,6 +4,7 @@ Backward has no module calls. Each autograd node carries the sequence number of 
 noting the number at every module entry and exit tells whose backward a node computes.
 """
 
+import warnings
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +14,14 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-from roofline.count.leaf_io import LeafIO
+from roofline.counter.leaf_io import LeafIO
 
 # Nodes without a place in the forward order (gradient accumulation) carry the largest number.
 _NO_SEQUENCE = 2**63
+
+
+# Names under which torch's wrappers hold the module that they wrap.
+_WRAPPERS = ("_orig_mod", "_checkpoint_wrapped_module")
 
 
 class ModuleTracker:
@@ -47,7 +52,10 @@ class ModuleTracker:
         entry = register_module_forward_pre_hook(self._enter)
         leave = register_module_forward_hook(self._leave, always_call=True)
         try:
-            yield
+            with warnings.catch_warnings():
+                # A compiled module fires global hooks for its wrapper too; both have one path here.
+                warnings.filterwarnings("ignore", message="Using `torch.compile")
+                yield
         finally:
             entry.remove()
             leave.remove()
@@ -64,7 +72,11 @@ class ModuleTracker:
 
     def _enter(self, module: nn.Module, args: Any) -> None:
         path = self._path(module)
+        wrapped = bool(self._stack) and self._stack[-1][1] == path
         self._stack.append((module, path))
+        if wrapped:
+            self.kinds[path] = type(module).__name__
+            return
         self.kinds.setdefault(path, type(module).__name__)
         if torch._C._current_graph_task_id() == -1:
             self.calls[path] = self.calls.get(path, 0) + 1
@@ -89,7 +101,7 @@ class ModuleTracker:
         for parent, parent_path in reversed(self._stack):
             name = self._names_below(parent).get(id(module))
             if name is not None:
-                return f"{parent_path}.{name}" if parent_path else name
+                return ".".join(filter(None, (parent_path, name)))
         if module is self._root:
             return ""
         if self._root is not None and (name := self._names_below(self._root).get(id(module))) is not None:
@@ -101,7 +113,7 @@ class ModuleTracker:
             self._kept.append(parent)
             names: dict[int, str] = {}
             for name, child in parent.named_modules(remove_duplicate=False):
-                names.setdefault(id(child), name)
+                names.setdefault(id(child), ".".join(p for p in name.split(".") if p not in _WRAPPERS))
             self._children[id(parent)] = names
         return self._children[id(parent)]
 

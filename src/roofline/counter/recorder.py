@@ -4,15 +4,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from roofline.core.precision import Precision
 from roofline.core.run import Formula, Phase
-from roofline.count.access import Accesses
-from roofline.count.call import OpCall
-from roofline.count.modules import ModuleTracker
+from roofline.counter.access import Accesses
+from roofline.counter.call import OpCall
+from roofline.counter.causal import CausalScopes
+from roofline.counter.modules import ModuleTracker
 from roofline.formulas.registry import Cost, call, find_rule, is_free
 from roofline.formulas.spec import tensors
 
@@ -40,6 +44,7 @@ class Recorder(TorchDispatchMode):
 
     Args:
         tracker: Tells which module an op belongs to.
+        fake: The mode that the program runs under, if it does; real tensors that it meets are then made fake here.
 
     Attributes:
         calls: One entry per op that computes or moves bytes.
@@ -48,7 +53,7 @@ class Recorder(TorchDispatchMode):
         failures: Ops whose formula broke on the arguments, with the reason.
     """
 
-    def __init__(self, tracker: ModuleTracker) -> None:
+    def __init__(self, tracker: ModuleTracker, fake: FakeTensorMode | None = None) -> None:
         super().__init__()
         self.calls: list[OpCall] = []
         self.accesses = Accesses()
@@ -56,6 +61,8 @@ class Recorder(TorchDispatchMode):
         self.made_optimizer_state = False
         self.failures: dict[str, str] = {}
         self._tracker = tracker
+        self._fake = fake
+        self._causal = CausalScopes()
         self._in_optimizer = 0
 
     @contextmanager
@@ -64,7 +71,7 @@ class Recorder(TorchDispatchMode):
         before = register_optimizer_step_pre_hook(self._optimizer_starts)
         after = register_optimizer_step_post_hook(self._optimizer_ends)
         try:
-            with self._tracker.tracking(), self:
+            with self._tracker.tracking(), self._causal.watching(), self:
                 yield
         finally:
             before.remove()
@@ -76,6 +83,8 @@ class Recorder(TorchDispatchMode):
         name = _name(func)
         if name in _METADATA:
             return NotImplemented
+        if self._fake is not None and any(_is_real(t) for t in tree_leaves([args, kwargs])):
+            return self._on_fakes(func, types, args, kwargs)
         if name.startswith("prim.") or is_free(name):
             self.free_calls += 1
             return func(*args, **kwargs)
@@ -106,6 +115,25 @@ class Recorder(TorchDispatchMode):
         )
         return out
 
+    def _on_fakes(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Run an op on fake copies of the caller's real tensors.
+
+        Left to itself, the fake mode would run an op for real that sees no fake tensor at all: an in-place one
+        would change the caller's data.
+        """
+        originals: dict[int, torch.Tensor] = {}
+
+        def to_fake(value: Any) -> Any:
+            if not _is_real(value):
+                return value
+            copy = self._fake.from_tensor(value)  # type: ignore[union-attr]
+            originals[id(copy)] = value
+            return copy
+
+        args, kwargs = tree_map(to_fake, (args, kwargs))
+        out = self.__torch_dispatch__(func, types, args, kwargs)
+        return tree_map(lambda value: originals.get(id(value), value), out)
+
     def _cost(self, name: str, rule: Any, specs: Any, kwargs: Mapping[str, Any], out: Any) -> tuple[Cost, Formula]:
         if rule is None:
             return _NOTHING, "none"
@@ -114,6 +142,9 @@ class Recorder(TorchDispatchMode):
         except Exception as error:  # noqa: BLE001 — a formula's fault must not end the program being counted
             self.failures[name] = f"{type(error).__name__}: {error}"
             return _NOTHING, "none"
+        needed = self._causal.needed_fraction(".".join(name.split(".")[:2]))
+        if needed is not None and cost.needed is None:
+            cost = msgspec.structs.replace(cost, needed=round(cost.matrix * needed))
         return cost, cost.formula
 
     def _phase(self) -> Phase:
@@ -136,6 +167,10 @@ def _name(func: Any) -> str:
         base = f"{func.namespace}.{func._schema.name.split('::')[1]}"
         return base if func._overloadname == "default" else f"{base}.{func._overloadname}"
     return f"higher_order.{func.name()}"
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
 
 
 def _precision(cost: Cost, specs: Any) -> Precision | None:

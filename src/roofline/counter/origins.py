@@ -8,7 +8,7 @@ tensor regions and evicts the least recently used: what misses, and what is writ
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
-from roofline.count.call import Access, OpCall, Region
+from roofline.counter.call import Access, OpCall, Region
 
 
 def operator_bytes(calls: Sequence[OpCall]) -> float:

@@ -9,10 +9,10 @@ import torch
 from roofline.core.machine import Machine
 from roofline.core.precision import Precision
 from roofline.core.run import Bytes, Flops, OpRecord, Run
-from roofline.count.call import OpCall
-from roofline.count.origins import cached_bytes, compulsory_bytes, operator_bytes
-from roofline.count.recording import Recording
-from roofline.count.rows import coverage_of, module_rows, op_rows
+from roofline.counter.call import OpCall
+from roofline.counter.origins import cached_bytes, compulsory_bytes, operator_bytes
+from roofline.counter.recording import Recording
+from roofline.counter.rows import coverage_of, module_rows, op_rows
 
 
 def counted_run(

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from roofline.count.call import OpCall
-from roofline.count.isolation import untouched
-from roofline.count.modules import ModuleTracker
-from roofline.count.program import Program
-from roofline.count.recorder import Recorder
-from roofline.count.skip_init import skipped_init
+from roofline.counter.call import OpCall
+from roofline.counter.isolation import untouched
+from roofline.counter.modules import ModuleTracker
+from roofline.counter.program import Program
+from roofline.counter.recorder import Recorder
+from roofline.counter.skip_init import skipped_init
 from roofline.errors import RooflineError
 
 
@@ -56,10 +56,10 @@ def record(build: Callable[[], Program], *, may_run: bool = True) -> Recording:
     """
     with torch.compiler.set_stance("force_eager"):
         try:
-            with untouched(values=False), FakeTensorMode(allow_non_fake_inputs=True):
+            with untouched(values=False), FakeTensorMode(allow_non_fake_inputs=True) as fake:
                 with skipped_init():
                     program = build()
-                return _record(program, fake=True)
+                return _record(program, fake)
         except RooflineError:
             raise
         except Exception as error:
@@ -69,14 +69,14 @@ def record(build: Callable[[], Program], *, may_run: bool = True) -> Recording:
                     f"the program can't be counted without running it: {why}", "use roofline measure, which runs it"
                 ) from error
         with untouched(values=True):
-            return _record(build(), fake=False)._replace(why_real=why)
+            return _record(build(), None)._replace(why_real=why)
 
 
-def _record(program: Program, *, fake: bool) -> Recording:
-    recorder, tracker, output = _run(program)
+def _record(program: Program, fake: FakeTensorMode | None) -> Recording:
+    recorder, tracker, output = _run(program, fake)
     if recorder.made_optimizer_state:
         # The first step of an optimizer allocates its state; every later one reads it. Count a later one.
-        recorder, tracker, output = _run(program)
+        recorder, tracker, output = _run(program, fake)
     trains = any(c.phase == "backward" for c in recorder.calls)
     recording = Recording(
         calls=recorder.calls,
@@ -86,15 +86,15 @@ def _record(program: Program, *, fake: bool) -> Recording:
         module_calls=tracker.calls,
         module_bytes=tracker.leaf_io.total(backward=trains),
         failures=recorder.failures,
-        fake=fake,
+        fake=fake is not None,
     )
     del output
     return recording
 
 
-def _run(program: Program) -> tuple[Recorder, ModuleTracker, Any]:
+def _run(program: Program, fake: FakeTensorMode | None) -> tuple[Recorder, ModuleTracker, Any]:
     tracker = ModuleTracker(program.root)
-    recorder = Recorder(tracker)
+    recorder = Recorder(tracker, fake)
     with recorder.recording():
         output = program.step()
     return recorder, tracker, output

@@ -7,7 +7,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 
-from roofline.count.call import Access, Region
+from roofline.counter.call import Access, Region
 from roofline.formulas.registry import Cost
 from roofline.formulas.spec import TensorSpec
 

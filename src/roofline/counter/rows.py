@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from roofline.core.run import Coverage, ModuleTotal, OpBytes, OpRecord, UnknownOp
-from roofline.count.call import OpCall
+from roofline.counter.call import OpCall
 
 
 def op_rows(
