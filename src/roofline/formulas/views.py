@@ -13,7 +13,7 @@ free(
     *aten("expand expand_as broadcast_to slice select narrow diagonal linalg_diagonal as_strided"),
     *aten("unsqueeze squeeze split split_with_sizes unsafe_split unsafe_split_with_sizes chunk unsafe_chunk"),
     *aten("tensor_split hsplit vsplit dsplit unbind unfold unflatten real imag _conj conj _neg_view"),
-    *aten("_fw_primal _make_dual _unpack_dual slice_inverse _sparse_broadcast_to _lazy_clone shallow_copy_data_"),
+    *aten("_fw_primal _make_dual slice_inverse _sparse_broadcast_to _lazy_clone shallow_copy_data_"),
     *aten("_nested_view_from_buffer _nested_view_from_jagged _nested_get_values _nested_get_jagged_dummy"),
     *aten("set_ set_data data _version requires_grad_ retain_grad"),
 )
