@@ -10,7 +10,7 @@ from roofline.core.machine import Ceiling, Machine
 from roofline.core.precision import Precision
 from roofline.core.roof import Bound
 from roofline.core.run import Bytes, Flops, OpBytes, OpRecord, Run, Timing, Verdict
-from roofline.report.points import decades, picture, point_size, tick
+from roofline.report.points import decades, label_heights, picture, point_size, tick
 
 VERDICT = Verdict(bound=Bound.MEMORY, certain=True, precision=Precision.BF16, bytes_origin="operator", roof_s=0.5)
 
@@ -99,6 +99,20 @@ def test_equal_roofs_share_one_line() -> None:
     roofs = picture(run_on(report_runs.GPU, *ops)).roofs
     assert roofs[0].label == "bf16, fp16 990 TFLOP/s (datasheet)"
     assert len(roofs) == 2  # this GPU has no fp8 rate: no roof is made up for it
+
+
+def test_integer_rates_keep_their_own_unit() -> None:
+    machine = Machine(key="m", name="M", matrix={p: Ceiling(2e15, "given") for p in (Precision.FP8, Precision.INT8)})
+    ops = (matmul(precision=Precision.FP8, roof_s=1.0), matmul(precision=Precision.INT8, roof_s=1.0))
+    labels = [roof.label for roof in picture(run_on(machine, *ops, verdict=None)).roofs]
+    assert labels == ["fp8 2.00 PFLOP/s (given by the user)", "int8 2.00 POP/s (given by the user)"]
+
+
+def test_labels_of_equal_roofs_do_not_write_over_one_another() -> None:
+    ceiling = Ceiling(1e12, "given")
+    machine = Machine(key="m", name="M", matrix={Precision.BF16: ceiling}, vector={Precision.FP32: ceiling})
+    high, low = label_heights(picture(run_on(machine, matmul(roof_s=1.0))))
+    assert high > low
 
 
 def test_slopes_are_memory_levels_and_no_links() -> None:

@@ -8,7 +8,7 @@ from roofline.core.run import Run
 from roofline.core.units import column, percent, show
 from roofline.report import facts
 from roofline.report.palette import BOUNDS, PARTS, STAR
-from roofline.report.points import Picture, Point, Roof, Slope, decades, picture, point_size, tick
+from roofline.report.points import Picture, Point, Roof, Slope, decades, label_heights, picture, point_size, tick
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,12 +18,12 @@ _DPI = 150
 _LARGEST = 500
 _ALONG = 0.6
 _NAMED = 5
+_INDENT = "\N{NO-BREAK SPACE}" * 4  # an SVG collapses plain spaces
 # Text of an SVG stays text: it can be searched, and the file stays small. No name may be read as mathematics.
 _STYLE = {
     "text.parse_math": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "roofline",
-    "font.family": ["DejaVu Sans"],
     "font.size": 9,
 }
 
@@ -69,7 +69,7 @@ def _figure(run: Run, size: tuple[float, float]) -> "Figure":
     _legend(plot, drawn)
     _budget(bar, run)
     notes = [line for line in facts.coverage(run, most=3) if line.startswith("unknown")]
-    notes += ["not on the plot: " + "; ".join(drawn.notes)] if drawn.notes else []
+    notes += ["Not on the plot: " + "; ".join(drawn.notes)] if drawn.notes else []
     lines = wrap(". ".join(notes), int(width * 15), max_lines=2, placeholder=" …")
     figure.text(edge, 0.4 / height, "\n".join(lines), fontsize=7.5, color="#555555", va="top", linespacing=1.3)
     return figure
@@ -110,7 +110,7 @@ def _roofs(plot: "Axes", drawn: Picture) -> None:
             linestyle="-" if dram else (0, (5, 2)),
         )
         _label_slope(plot, drawn, slope, end)
-    for roof, y in zip(drawn.roofs, _label_heights(drawn), strict=True):
+    for roof, y in zip(drawn.roofs, label_heights(drawn), strict=True):
         start = max(x_low, roof.rate / fastest) if fastest else x_low
         plot.plot(
             [start, x_high],
@@ -127,16 +127,6 @@ def _roofs(plot: "Axes", drawn: Picture) -> None:
 
 
 _PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6}
-
-
-def _label_heights(drawn: Picture) -> list[float]:
-    """Heights of the roofs' labels: above their lines, and pushed down where two would touch."""
-    gap = (drawn.y_range[1] / drawn.y_range[0]) ** 0.034
-    heights: list[float] = []
-    for roof in drawn.roofs:
-        above = roof.rate * gap**0.12
-        heights.append(min(above, heights[-1] / gap) if heights else above)
-    return heights
 
 
 def _label_slope(plot: "Axes", drawn: Picture, slope: Slope, end: float) -> None:
@@ -261,7 +251,7 @@ def _legend(plot: "Axes", drawn: Picture) -> None:
             alignment="left",
         )
     lines = [
-        f"{number}  {_short(row.name, 23)}, {percent(row.share)}\n    {_tail(row.module, 34)}"
+        f"{number}  {_short(row.name, 23)}, {percent(row.share)}\n{_INDENT}{_tail(row.module, 34)}"
         for number, row in enumerate((point.row for point in drawn.points[:_NAMED]), start=1)
     ]
     if lines:

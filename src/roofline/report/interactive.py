@@ -6,7 +6,7 @@ from typing import Any
 from roofline.core.run import Run
 from roofline.core.units import Unit, percent, show
 from roofline.report.palette import BOUNDS, STAR
-from roofline.report.points import Picture, Point, decades, picture, point_size, tick
+from roofline.report.points import Picture, Point, decades, label_heights, picture, point_size, tick
 
 _LARGEST_PX = 26
 
@@ -49,8 +49,8 @@ def _annotations(drawn: Picture) -> list[dict[str, Any]]:
     """Labels at the right end of each roof, and the ridge point of the one that judges the program."""
     plain: dict[str, Any] = {"showarrow": False, "font": {"size": 11}, "yanchor": "bottom"}
     found = [
-        {**plain, "x": 1, "xref": "paper", "xanchor": "right", "y": _log(roof.rate), "text": escape(roof.label)}
-        for roof in drawn.roofs
+        {**plain, "x": 1, "xref": "paper", "xanchor": "right", "y": _log(height), "text": escape(roof.label)}
+        for roof, height in zip(drawn.roofs, label_heights(drawn), strict=True)
     ]
     for roof in drawn.roofs:
         if roof.main and roof.ridge_point:

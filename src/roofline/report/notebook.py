@@ -1,4 +1,4 @@
-"""A Run in a notebook: verdict, ratios, the ops with the most to gain, and a small inline plot."""
+"""A Run in a notebook: a plot headed by the verdict, the ratios, the ops with the most to gain."""
 
 from html import escape
 
@@ -15,16 +15,9 @@ def render(run: Run) -> str:
     from roofline.report.figure import render as draw
 
     svg = draw(run, "svg", size=(9.5, 6.0)).decode()
-    return (
-        "<div>"
-        f"<p><b>{escape(' · '.join(facts.head(run)))}</b><br>{escape(facts.sentence(run))}<br>"
-        f"{escape(facts.time_line(run))}</p>"
-        f"{_ratios(run)}{_ops(run)}"
-        # The XML declaration and document type of a file have no place inside a page.
-        f"{svg[svg.index('<svg') :]}"
-        f"<p>{'<br>'.join(escape(line) for line in _remarks(run))}</p>"
-        "</div>"
-    )
+    # The XML declaration and document type of a file have no place inside a page.
+    plot = svg[svg.index("<svg") :]
+    return f"<div>{plot}{_ratios(run)}{_ops(run)}<p>{'<br>'.join(escape(line) for line in _remarks(run))}</p></div>"
 
 
 def _ratios(run: Run) -> str:

@@ -16,6 +16,9 @@ from roofline.report.rows import Row, is_timed, op_rows, op_time
 _MEMORY_LEVELS = ("dram", "l3", "l2", "l1")
 _MOST_POINTS = 1000
 
+# Roofs that share one line: same rate, origin, engine (whether vector) and unit (whether of integers).
+_Key = tuple[float, str, bool, bool]
+
 
 class Roof(msgspec.Struct, frozen=True):
     """A horizontal roof: the rate of one engine.
@@ -129,6 +132,18 @@ def point_size(share: float | None) -> float:
     return max(0.012, min(1.0, (share or 0) / 0.15))
 
 
+def label_heights(drawn: Picture) -> list[float]:
+    """Heights of the roofs' labels: above their lines; below where they would touch the label before."""
+    gap = (drawn.y_range[1] / drawn.y_range[0]) ** 0.04
+    heights: list[float] = []
+    for roof in drawn.roofs:
+        above, below = roof.rate * gap**0.2, roof.rate / gap**1.1
+        if heights and above > heights[-1] / gap:
+            above = min(below, heights[-1] / gap)
+        heights.append(above)
+    return heights
+
+
 def decades(limits: tuple[float, float]) -> list[float]:
     """Powers of ten within limits, for ticks."""
     low, high = ceil(log10(limits[0]) - 1e-9), floor(log10(limits[1]) + 1e-9)
@@ -148,7 +163,7 @@ def _roofs(run: Run) -> tuple[Roof, ...]:
     main = run.verdict.precision if run.verdict else None
     used = {op.precision for op in run.ops if op.precision and op.executed_flops} | ({main} if main else set())
     wide = Precision.FP64 in {op.precision for op in run.ops if op.vector_flops}
-    names: dict[tuple[float, str, bool], list[Precision]] = {}
+    names: dict[_Key, list[Precision]] = {}
     for precision in (p for p in Precision if p in used):
         _add(names, run.machine, precision, vector=precision not in run.machine.matrix)
     for precision in (Precision.FP64, Precision.FP32) if wide else (Precision.FP32,):
@@ -157,25 +172,22 @@ def _roofs(run: Run) -> tuple[Roof, ...]:
     return tuple(sorted(roofs, key=lambda roof: roof.rate, reverse=True))
 
 
-def _add(
-    names: dict[tuple[float, str, bool], list[Precision]], machine: Machine, precision: Precision, *, vector: bool
-) -> None:
+def _add(names: dict[_Key, list[Precision]], machine: Machine, precision: Precision, *, vector: bool) -> None:
     try:
         ceiling = machine.vector_peak(precision) if vector else machine.matrix_peak(precision)
     except MachineError:
         return
     if ceiling.value > 0:
-        same = names.setdefault((ceiling.value, ceiling.origin, vector), [])
+        key = (ceiling.value, ceiling.origin, vector, precision.is_integer)
+        same = names.setdefault(key, [])
         if precision not in same:
             same.append(precision)
 
 
-def _roof(
-    machine: Machine, key: tuple[float, str, bool], precisions: list[Precision], main: Precision | None
-) -> Roof:
-    rate, origin, vector = key
+def _roof(machine: Machine, key: _Key, precisions: list[Precision], main: Precision | None) -> Roof:
+    rate, origin, vector, integer = key
     dram = machine.bandwidth.get("dram")
-    unit: Unit = "OP/s" if all(p.is_integer for p in precisions) else "FLOP/s"
+    unit: Unit = "OP/s" if integer else "FLOP/s"
     engine = " vector" if vector else ""
     return Roof(
         label=f"{', '.join(precisions)}{engine} {show(rate, unit)} ({_origin(origin)})",
