@@ -1,5 +1,6 @@
 """The machine database: find one by its exact name, detect the one at hand, or load one from a file."""
 
+from roofline.machines.clock import implied_clock_hz as implied_clock_hz
 from roofline.machines.database import all_machines as all_machines
 from roofline.machines.detect import detect as detect
 from roofline.machines.find import find as find

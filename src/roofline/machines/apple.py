@@ -1,7 +1,6 @@
 """The GPU of an Apple chip: the chip's name and its count of GPU cores say which one it is."""
 
 import json
-import subprocess
 import sys
 
 import msgspec
@@ -31,6 +30,8 @@ def gpu_cores(displays: str) -> int | None:
 
 
 def _displays() -> str:
+    import subprocess  # slow to import, and only detection needs it
+
     query = ["system_profiler", "-json", "SPDisplaysDataType"]
     try:
         return subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout

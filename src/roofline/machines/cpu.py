@@ -3,7 +3,6 @@
 import os
 import platform
 import re
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -121,6 +120,8 @@ def _mac() -> Machine:
 
 def sysctl(name: str) -> str:
     """Ask macOS for one value; empty where there is none."""
+    import subprocess  # slow to import, and only detection needs it
+
     try:
         answer = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -34,7 +34,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         aliases: Names that drivers and frameworks report for this device and no other.
         shared_names: Names that don't tell this device from another: ambiguous unless facts decide.
         compute: Compute capability "major.minor", as CUDA and ROCm report it.
-        memory: Capacity as marketed; a device reports up to an eighth less.
+        memory: Capacity as marketed; drivers report a little less.
+        inline_ecc: Error correction, where it is on, takes a sixteenth of the memory.
         multiprocessors: SMs, CUs or cores.
         binned: Lower counts that the same chip is sold with.
         boost_clock: Highest clock by default.
@@ -59,6 +60,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     shared_names: tuple[str, ...] = ()
     compute: str = ""
     memory: str | None = None
+    inline_ecc: bool = False
     multiprocessors: int | None = None
     binned: tuple[int, ...] = ()
     boost_clock: str | None = None
@@ -131,7 +133,7 @@ def names() -> Names:
     return Names(exact, shared, spelled)
 
 
-def keys() -> list[str]:
+def device_keys() -> list[str]:
     """List the keys of all devices, in the order of the files."""
     return list(_blocks())
 
@@ -151,7 +153,7 @@ def machine(key: str) -> Machine:
 
 def all_machines() -> list[Machine]:
     """List every machine of the database."""
-    return [machine(key) for key in keys()]
+    return [machine(key) for key in device_keys()]
 
 
 def read_tables(data: Mapping[str, Any], origin: str) -> dict[str, Table]:

@@ -1,7 +1,5 @@
 """What NVIDIA's driver says of a GPU, through nvidia-smi (NVML): identity, power limit and clocks."""
 
-import subprocess
-
 import msgspec
 
 _FIELDS = (
@@ -40,6 +38,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 def read(gpu: str) -> Reading | None:
     """Ask nvidia-smi for one GPU, by index or UUID; None where it is absent or refuses."""
+    import subprocess  # slow to import, and only detection needs it
+
     query = ["nvidia-smi", f"--id={gpu}", f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(query, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
