@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 from torch.utils.flop_counter import FlopCounterMode
@@ -41,13 +42,15 @@ class Dispatcher(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if any(issubclass(t, NestedTensor) for t in types):
+            return NotImplemented  # it unwraps itself; then the op comes again, on its values
         if isinstance(func, torch._ops.OpOverload):
             name = f"{func.namespace}.{func._schema.name.split('::')[1]}"
             name += "" if func._overloadname == "default" else f".{func._overloadname}"
         else:
             name = f"higher_order.{func.name()}"
         rule = find_rule(name)
-        if rule is None and isinstance(func, torch._ops.OpOverload) and func.is_view is False:
+        if rule is None and isinstance(func, torch._ops.OpOverload) and func.namespace != "prim":
             with self:
                 inner = func.decompose(*args, **kwargs)
             if inner is not NotImplemented:

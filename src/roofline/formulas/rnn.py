@@ -158,21 +158,27 @@ def mps_lstm_backward(*args: Any, **_: Any) -> Cost:
     return backward("lstm", x, matrices(params))
 
 
-@formula("aten._cudnn_rnn", "aten.miopen_rnn")
-def fused_rnn(x: TensorSpec, weight: Sequence[TensorSpec], *rest: Any, **_: Any) -> Cost:
-    """All layers in cuDNN or MIOpen: 2 · rows · Σ numel(W)."""
+@formula("aten._cudnn_rnn")
+def cudnn_rnn(x: TensorSpec, weight: Sequence[TensorSpec], *rest: Any, **_: Any) -> Cost:
+    """All layers in cuDNN: 2 · rows · Σ numel(W)."""
     return forward(_KINDS[rest[4]], x, matrices(weight))
+
+
+@formula("aten.miopen_rnn")
+def miopen_rnn(x: TensorSpec, weight: Sequence[TensorSpec], *rest: Any, **_: Any) -> Cost:
+    """All layers in MIOpen: 2 · rows · Σ numel(W)."""
+    return forward(_KINDS[rest[3]], x, matrices(weight))
 
 
 @formula("aten._cudnn_rnn_backward")
 def cudnn_rnn_backward(x: TensorSpec, weight: Sequence[TensorSpec], *rest: Any, **_: Any) -> Cost:
-    """Gradients of `fused_rnn` in cuDNN: its FLOP once for inputs and once for weights, as far as asked for."""
+    """Gradients of `cudnn_rnn`: its FLOP once for inputs and once for weights, as far as asked for."""
     return _fused_backward(x, weight, rest[8], rest[15], rest[-1])
 
 
 @formula("aten.miopen_rnn_backward")
 def miopen_rnn_backward(x: TensorSpec, weight: Sequence[TensorSpec], *rest: Any, **_: Any) -> Cost:
-    """Gradients of `fused_rnn` in MIOpen."""
+    """Gradients of `miopen_rnn`."""
     return _fused_backward(x, weight, rest[8], rest[14], rest[-1])
 
 
