@@ -71,6 +71,13 @@ def test_ceilings_of_another_machine_under_the_same_key_are_not_taken(measured):
     assert ceilings_for("cpu", other).name == "Another CPU"
 
 
+def test_a_machine_of_the_same_name_with_more_cores_is_another(measured):
+    _, runs = measured
+    ceilings_for("cpu", CPU)
+    ceilings_for("cpu", Machine(key=CPU.key, name=CPU.name, kind="cpu", multiprocessors=64))
+    assert len(runs) == 2
+
+
 def test_kept_ceilings_of_zero_are_not_taken(measured):
     keep(Machine(key=CPU.key, name=CPU.name, kind="cpu", bandwidth={"dram": Ceiling(0.0, "measured")}))
     assert ceilings_for("cpu", CPU).dram.value == 1e9

@@ -47,7 +47,7 @@ def steady(best: float, disagreement: float = 0.0) -> Sustained:
     return Sustained(what="x", best=best, typical=best, disagreement_fraction=disagreement, windows=5, window_s=0.01)
 
 
-CPU = Machine(key="cpu", name="A CPU", kind="cpu", multiprocessors=2, cache_bytes={"l1": 32768, "l2": 2**20})
+CPU = Machine(key="cpu", name="A CPU", kind="cpu", multiprocessors=2, cache_bytes={"l1": 2 * 32768, "l2": 2 * 2**20})
 
 
 def test_a_rate_is_work_over_time():
@@ -145,15 +145,26 @@ def test_cache_rates_count_every_pass_over_the_row():
         clock.now += 0.1 * count
         return 0.1 * count
 
-    found = cache_rates({"l1": 32768}, timer, seconds=0.5, clock=clock)
+    found = cache_rates({"l1": 2 * 32768}, 2, timer, seconds=0.5, clock=clock)
     row_bytes = 32768 // 2
     assert found["l1"].best == pytest.approx(calls[0] * row_bytes / 0.1)
 
 
 def test_a_cache_no_larger_than_the_one_below_is_left_out():
     clock = FakeClock()
-    found = cache_rates({"l1": 32768, "l2": 32768}, fake_timer(clock, 0.1), seconds=0.5, clock=clock)
+    found = cache_rates({"l1": 32768, "l2": 32768}, 1, fake_timer(clock, 0.1), seconds=0.5, clock=clock)
     assert set(found) == {"l1"}
+
+
+def test_a_shared_cache_is_read_beyond_what_the_cores_own():
+    clock = FakeClock()
+    own, shared = 64 * 2 * 2**20, 100 * 2**20
+    found = cache_rates({"l2": own, "l3": shared}, 64, fake_timer(clock, 0.1), seconds=0.5, clock=clock)
+    # 64 cores with 2 MiB each: rows of 1 MiB, then of 16 · 2 MiB, in a shared 100 MiB.
+    assert {level: s.what for level, s in found.items()} == {
+        "l2": "sum over 1024 KiB",
+        "l3": f"sum over {16 * 2 * 1024} KiB",
+    }
 
 
 def test_gemm_counts_two_flop_per_multiply_and_add():

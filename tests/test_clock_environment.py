@@ -14,22 +14,23 @@ from roofline.clock.environment import busy_warning, environment
 def test_it_is_plain_json_with_versions_threads_and_date():
     found = environment("cpu")
     assert json.loads(json.dumps(found)) == found
-    assert (
-        found["packages"]["torch"] == torch.__version__.partition("+")[0]
-        or found["packages"]["torch"] == torch.__version__
-    )
+    assert found["packages"]["torch"] == torch.__version__
     assert found["threads"] == torch.get_num_threads()
     assert datetime.fromisoformat(found["date"]).tzinfo is not None
     assert found["gpu"] is None or "name" in found["gpu"]
 
 
-def test_it_names_no_host_no_user_and_no_path(monkeypatch):
-    monkeypatch.setenv("LD_PRELOAD", "/secret/libjemalloc.so")
-    text = json.dumps(environment("cpu"))
-    assert str(Path.home()) not in text
-    assert "secret" not in text
-    assert platform.node() not in text
-    assert getpass.getuser() not in text.replace("roofline", "")
+def values(tree):
+    if isinstance(tree, dict):
+        return [v for child in tree.values() for v in values(child)]
+    return [str(tree)]
+
+
+def test_no_value_is_a_path_the_host_or_the_user():
+    found = values(environment("cpu"))
+    assert platform.node() not in found
+    assert getpass.getuser() not in found
+    assert not [v for v in found if v.startswith(("/", "~")) or str(Path.home()) in v]
 
 
 def test_variables_that_set_threads_are_kept(monkeypatch):

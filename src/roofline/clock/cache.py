@@ -94,10 +94,15 @@ def _load(path: Path, machine: Machine, say: Progress) -> Machine | None:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         say(f"warning: the kept ceilings are damaged ({error}); measuring anew")
         return None
-    if kept.name != machine.name or not _complete(kept):
+    if _identity(kept) != _identity(machine) or not _complete(kept):
         say("warning: the kept ceilings are of another machine or incomplete; measuring anew")
         return None
     return kept
+
+
+def _identity(machine: Machine) -> tuple[object, ...]:
+    """Virtual machines share names: cores and caches belong to the identity."""
+    return machine.name, machine.multiprocessors, dict(machine.cache_bytes)
 
 
 def _complete(machine: Machine) -> bool:

@@ -129,7 +129,14 @@ def measure_ceilings(
     caches: dict[Level, Sustained] = {}
     if plan.cache_s and find_device(device).type == "cpu":
         say("caches")
-        caches = cache_rates(machine.cache_bytes, timer, seconds=plan.cache_s, clock=clock, window_s=plan.window_s)
+        caches = cache_rates(
+            machine.cache_bytes,
+            machine.multiprocessors or 1,
+            timer,
+            seconds=plan.cache_s,
+            clock=clock,
+            window_s=plan.window_s,
+        )
     say("launch cost")
     launch = launch_cost(device, seconds=plan.launch_s, clock=clock)
     return _assemble(streams, caches, gemm, refused, launch, fp32_on=_fp32_engine(device))

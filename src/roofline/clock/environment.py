@@ -12,7 +12,7 @@ import torch
 
 from roofline import __version__
 
-_PACKAGES = ("torch", "torchvision", "transformers", "timm", "triton", "numpy")
+_PACKAGES = ("torchvision", "transformers", "timm", "triton", "numpy")
 _VARIABLES = (
     "OMP_NUM_THREADS",
     "OMP_PROC_BIND",
@@ -46,7 +46,8 @@ def environment(device: str = "cpu") -> dict[str, Any]:
         "roofline": __version__,
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "packages": {name: version for name in _PACKAGES if (version := _version(name))},
+        "packages": {"torch": str(torch.__version__)}
+        | {name: version for name in _PACKAGES if (version := _version(name))},
         "device": device,
         "threads": torch.get_num_threads(),
         "interop_threads": torch.get_num_interop_threads(),

@@ -33,8 +33,8 @@ def gemm_rate(
 ) -> Sustained:
     """Best sustained rate of C = A · B over several shapes: 2 · M · N · K FLOP per call.
 
-    Shapes double from M = N = K = 256 until one call takes a tenth of `seconds` (fp16 can be a hundred times slower
-    than bf16 on a CPU); for each size also M = N = 2n, K = n / 2. The three fastest are then run in windows.
+    Shapes grow from M = N = K = 256 (n = 256 · 2^i and 384 · 2^i) until one call takes a tenth of `seconds` (fp16 can be a hundred times slower
+    than bf16 on a CPU); for each n also M = N = 2n, K = n / 2. The three fastest are then run in windows.
     Operands are random (zeros draw less power and clock higher) and stay in place.
 
     Args:
@@ -101,11 +101,13 @@ def _search(
 
 
 def _shapes(largest: int) -> Iterator[Shape]:
-    n = 256
-    while n <= largest:
-        yield n, n, n
-        yield 2 * n, 2 * n, n // 2
-        n *= 2
+    power = 256
+    while power <= largest:
+        # Leading dimensions that are no power of two spare a CPU's caches conflicts.
+        for n in (power, power * 3 // 2):
+            yield n, n, n
+            yield 2 * n, 2 * n, n // 2
+        power *= 2
 
 
 @contextmanager

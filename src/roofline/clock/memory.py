@@ -82,6 +82,7 @@ def stream_rates(
 
 def cache_rates(
     capacities: Mapping[Level, int],
+    cores: int,
     timer: Timer,
     *,
     seconds: float,
@@ -90,12 +91,14 @@ def cache_rates(
 ) -> dict[Level, Sustained]:
     """Read rate of each CPU cache, all cores together, B/s.
 
-    One row that fits into half of the cache (and, from the second level on, is at least twice the level below) is
-    summed over and over by all threads: a row expanded with stride 0 takes no other memory, and no call ends in
+    One row that fits into half of the cache (and, from the second level on, is at most 16 times the level below)
+    is summed over and over by all threads: a row expanded with stride 0 takes no other memory, and no call ends in
     between. A sum may be slower than the cache, so the rate is one that the cache is sure to sustain.
 
     Args:
-        capacities: By level, "l1" first, B; of one core's cache where cores have their own.
+        capacities: By level, B, all caches of a level together. The third is taken for shared, those below
+            for split among the cores.
+        cores: How many.
         timer: Of the CPU.
         seconds: Time to spend, about, s.
         clock: Monotonic, in s.
@@ -104,13 +107,14 @@ def cache_rates(
     found: dict[Level, Sustained] = {}
     below = 0
     for level, capacity in sorted(capacities.items()):
-        row = min(capacity // 2, 16 * below) if below else capacity // 2
+        own = capacity if level == "l3" else capacity // cores
+        row = min(own // 2, 16 * below) if below else own // 2
         if row > below:
             step, nbytes = _row_sums(row)
             what = f"sum over {row / 1024:.0f} KiB"
             share_s = seconds / len(capacities)
             found[level] = sustain(what, nbytes, step, timer, seconds=share_s, clock=clock, window_s=window_s)
-        below = capacity
+        below = own
     return found
 
 
