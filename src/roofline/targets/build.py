@@ -25,7 +25,7 @@ def program(target: Target, options: Options) -> tuple[Any, Made]:
         return Program(_step(made, options, cast)), made
     module, inputs, keywords = made.module, list(made.inputs), dict(made.keywords)
     if not made.own:
-        module = module.to(options.device).train(options.train)
+        module = _placed(module, options.device).train(options.train)
         inputs, keywords = _moved(inputs, options), _moved(keywords, options)
     if options.channels_last:
         module = _channels_last(module)
@@ -60,10 +60,22 @@ def _compiled(called: Any) -> Any:
     return torch.compile(called)
 
 
-def _channels_last(module: Any) -> Any:
+def _placed(module: Any, device: str) -> Any:
+    """The module on the device; left alone where it is there already, as fake parameters can't be moved."""
     import torch
 
-    return module.to(memory_format=torch.channels_last)
+    kind = torch.device(device).type
+    return module if all(p.device.type == kind for p in module.parameters()) else module.to(device)
+
+
+def _channels_last(module: Any) -> Any:
+    """Convolution weights in channels-last layout; by `.data`, which works on fake parameters too."""
+    import torch
+
+    for parameter in module.parameters():
+        if parameter.ndim == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    return module
 
 
 def _moved(tree: Any, options: Options) -> Any:
