@@ -1,6 +1,6 @@
 """Our sustained ceilings of a CPU against independent ones, side by side in one run.
 
-    python benchmarks/calibrate_vs_stream.py [--rounds 3] [-o result.json]
+    python benchmarks/calibrate_vs_stream.py [--rounds 5] [-o result.json]
 
 Memory: read, copy and triad in C with OpenMP (stream_kernels.c beside this file), compiled with
 gcc -O3 -march=native -fopenmp, over the same working set and with the same convention: bytes that the program
@@ -34,7 +34,7 @@ SWEEP += [(1024, 1024, 4096), (512, 512, 4096), (4096, 4096, 1024), (4096, 512, 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     described = environment("cpu")
@@ -59,9 +59,9 @@ def memory_rows(rounds: int) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         program = compiled(Path(folder))
         for _ in range(rounds):
-            run = subprocess.run([program, str(size), "8"], capture_output=True, text=True, check=True)
+            run = subprocess.run([program, str(size), "4"], capture_output=True, text=True, check=True)
             keep_best(theirs, {name: float(value) for name, value in map(str.split, run.stdout.splitlines())})
-            found = stream_rates("cpu", timer_for("cpu"), size_bytes=size, seconds=5.0, clock=time.perf_counter)
+            found = stream_rates("cpu", timer_for("cpu"), size_bytes=size, seconds=2.5, clock=time.perf_counter)
             keep_best(ours, {name: rate.best for name, rate in found.items()})
     return [{"name": n, "unit": "B/s", "ours": ours[n], "independent": theirs[n]} for n in ("read", "copy", "triad")]
 
@@ -71,7 +71,7 @@ def gemm_rows(rounds: int) -> list[dict]:
     for precision in (Precision.FP32, Precision.BF16):
         ours = theirs = 0.0
         for _ in range(rounds):
-            found = gemm_rate(precision, "cpu", timer_for("cpu"), seconds=5.0, clock=time.perf_counter)
+            found = gemm_rate(precision, "cpu", timer_for("cpu"), seconds=2.5, clock=time.perf_counter)
             ours = max(ours, found.best)
             theirs = max(theirs, plain_sweep(DTYPES[precision]))
         rows.append({"name": f"GEMM {precision}", "unit": "FLOP/s", "ours": ours, "independent": theirs})

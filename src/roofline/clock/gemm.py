@@ -33,8 +33,9 @@ def gemm_rate(
 ) -> Sustained:
     """Best sustained rate of C = A · B over several shapes: 2 · M · N · K FLOP per call.
 
-    Shapes grow from M = N = K = 256 (n = 256 · 2^i and 384 · 2^i) until one call takes a tenth of `seconds` (fp16 can be a hundred times slower
-    than bf16 on a CPU); for each n also M = N = 2n, K = n / 2. The three fastest are then run in windows.
+    Shapes grow from M = N = K = 256 (n = 256 · 2^i and 384 · 2^i, each also as M = N = 2n, K = n / 2) until one call
+    takes a tenth of `seconds`: fp16 can be a hundred times slower than bf16 on a CPU. The three fastest are then run
+    in windows.
     Operands are random (zeros draw less power and clock higher) and stay in place.
 
     Args:
