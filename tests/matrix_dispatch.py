@@ -20,7 +20,12 @@ def spec(value: Any) -> Any:
     """TensorSpec of a tensor, with values if it is a small integer one; anything else as it is."""
     if not isinstance(value, torch.Tensor):
         return value
-    shape, dtype = tuple(value.shape), str(value.dtype).removeprefix("torch.")
+    dtype = str(value.dtype).removeprefix("torch.")
+    if value.is_nested and value.layout == torch.strided:
+        sizes = value._nested_tensor_size()
+        padded = (len(sizes), *sizes.max(0).values.tolist())
+        return TensorSpec(padded, dtype, nnz=value.numel(), values=tuple(sizes[:, 0].tolist()))
+    shape = tuple(value.shape)
     if value.layout in SPARSE:
         stored = value._values() if value.layout == torch.sparse_coo else value.values()
         return TensorSpec(shape, dtype, nnz=stored.numel())
@@ -33,6 +38,12 @@ def spec(value: Any) -> Any:
 
 class Dispatcher(TorchDispatchMode):
     """Collects the cost of every op that has a rule; the others must do no matrix work."""
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        return True  # else flex_attention, which compiles itself, refuses to run
 
     def __init__(self) -> None:
         super().__init__()

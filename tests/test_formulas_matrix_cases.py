@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from torch._subclasses import FakeTensorMode
+from torch.nn.attention.flex_attention import flex_attention
 
 from matrix_dispatch import count, torch_count
 from roofline.core.precision import Precision
@@ -106,6 +107,8 @@ def test_b09_unknown_lengths_are_bounded_from_above_and_called_an_estimate():
 def test_b11_flex_attention():
     """Full (1, 2, 128, 16) is 2,097,152; what a mask keeps inside its blocks only the mask's function knows."""
     q = TensorSpec((1, 2, 128, 16))
+    live = torch.randn(1, 2, 128, 16)
+    assert quietly(lambda: count(lambda: flex_attention(live, live, live))).executed == 4 * 2 * 128**2 * 16
     none = (128, 128, TensorSpec((1, 1, 1), "int32"), None, None, None, 2**30, 2**30, None)
     cost = flex(q, q, q, None, none, out=None)
     assert (cost.matrix, cost.formula) == (4 * 2 * 128**2 * 16, "exact")
@@ -175,6 +178,18 @@ def test_b15_an_encoder_layer_is_one_number_in_every_mode(mode):
         ours = count(lambda: model(x))
         assert ours.executed == 262_144 + 65_536 + 262_144
         assert torch_count(lambda: model(x)) in (0, 262_144, 524_288, 589_824)
+
+
+def test_an_encoder_with_padding_runs_nested_and_needs_no_padding():
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    model = quietly(lambda: nn.TransformerEncoder(layer, 2)).eval()
+    padding = torch.zeros(2, 16, dtype=torch.bool)
+    padding[0, 6:] = True
+    with torch.no_grad():
+        ours = count(lambda: quietly(lambda: model(torch.randn(2, 16, 32), src_key_padding_mask=padding)))
+    per_token = 2 * 32 * 32 * 4 + 2 * 2 * 32 * 64
+    assert ours.executed == 2 * ((6 + 16) * per_token + 4 * 2 * 16**2 * 32)
+    assert ours.needed == 2 * ((6 + 16) * per_token + 4 * (6**2 + 16**2) * 32)
 
 
 def test_fused_and_separate_encoder_layers_do_the_same_vector_work():

@@ -110,8 +110,12 @@ def linear_cost(
     k = x.shape[-1] if depth is None else depth
     rows = prod(x.shape[:-1])
     n = (weight.shape[0] if weight.ndim > 1 else 1) if columns is None else columns
-    sparse = weight.nnz is not None and columns is None
-    flops = sparse_dense_flops(weight.nnz or 0, rows, x.dtype) if sparse else gemm_flops(rows, n, k, dtype=x.dtype)
+    if weight.nnz is not None and columns is None:
+        flops = sparse_dense_flops(weight.nnz, rows, x.dtype)
+    elif x.nnz is not None:
+        flops = sparse_dense_flops(x.nnz, n, x.dtype)
+    else:
+        flops = gemm_flops(rows, n, k, dtype=x.dtype)
     adds = (bias is not None) + extra_per_output
     return Cost(
         matrix=flops,

@@ -3,6 +3,9 @@
 They count what the modules count when run op by op: projections 2 · tokens · E · 4E for self-attention, attention as
 in `attention` (all pairs), feed-forward 2 · tokens · 2 · E · F. What lies between the parts (Q K V, scores if they
 are wanted, context, hidden activations) goes through memory inside the op: workspace, written once and read once.
+
+A batch of nested sequences (`TensorSpec.values` has their lengths, its shape is the padded one) projects its own
+tokens; its attention executes the padded square and needs the squares of the lengths.
 """
 
 from math import prod
@@ -16,21 +19,6 @@ from roofline.formulas.spec import TensorSpec
 # As `norm` counts a layer norm with affine parameters, and `activation` an erf-based GELU.
 _LAYER_NORM_FLOPS = 8
 _GELU_FLOPS = 5
-
-
-def mha_flops(batch: int, queries: int, keys: int, width: int) -> int:
-    """FLOP of multi-head attention: projections of Q, K, V and the output, and the attention between.
-
-    2 · B · E² · (2 · S_q + 2 · S_k) + 4 · B · S_q · S_k · E; the number of heads doesn't matter.
-
-    Args:
-        batch: Sequences.
-        queries: Length of the queries.
-        keys: Length of the keys and values.
-        width: E, all heads together.
-    """
-    projections = gemm_flops(2 * queries + 2 * keys, width, width, batch)
-    return projections + attention_flops(batch, 1, queries * keys, width)
 
 
 @formula("aten._native_multi_head_attention")
@@ -49,7 +37,10 @@ def native_mha(
     *_: Any,
     **__: Any,
 ) -> Cost:
-    """Fused multi-head attention: `mha_flops`; biases one vector FLOP per projected element, softmax 5 per score."""
+    """Fused multi-head attention: 2 · E² · 2 · (T_q + T_k) for the projections, then the attention between.
+
+    Vector FLOP: biases one per projected element, softmax 5 per score, one more to average scores that are wanted.
+    """
     return _attention(q, k, width, heads, need_weights)
 
 
@@ -61,18 +52,20 @@ def triton_mha(q: TensorSpec, k: TensorSpec, _v: Any, width: int, heads: int, *_
 
 @formula("aten._transformer_encoder_layer_fwd")
 def native_encoder_layer(x: TensorSpec, width: int, heads: int, *rest: Any, **_: Any) -> Cost:
-    """Fused encoder layer: `mha_flops` and 2 · tokens · 2 · E · F for the feed-forward part.
+    """Fused encoder layer: attention as `native_mha`, and 2 · tokens · 2 · E · F for the feed-forward part.
 
     Vector FLOP: biases 1, softmax 5 per score, ReLU 1 or GELU 5 per hidden activation, and per element two layer
     norms of 8 and two residual additions.
     """
     use_gelu, ffn_weight = rest[4], rest[11]
     attention = _attention(x, x, width, heads, need_weights=False)
-    tokens, hidden = prod(x.shape[:-1]), ffn_weight.shape[0]
+    tokens, hidden = _tokens(x), ffn_weight.shape[0]
     activation = _GELU_FLOPS if use_gelu else 1
     between = tokens * (hidden + 4 * width)
+    feed_forward = gemm_flops(tokens, 2 * hidden, width)
     return Cost(
-        matrix=attention.matrix + gemm_flops(tokens, 2 * hidden, width),
+        matrix=attention.matrix + feed_forward,
+        needed=(attention.needed or 0) + feed_forward,
         vector=attention.vector + tokens * (hidden * (1 + activation) + width * (1 + 2 * _LAYER_NORM_FLOPS + 2)),
         precision=attention.precision,
         workspace_bytes=attention.workspace_bytes + 2 * between * x.item_bytes,
@@ -86,14 +79,27 @@ def transform_bias_rescale_qkv(qkv: TensorSpec, *_: Any, **__: Any) -> Cost:
 
 
 def _attention(q: TensorSpec, k: TensorSpec, width: int, heads: int, need_weights: bool) -> Cost:
-    batch, queries, keys = q.shape[0], q.shape[1], k.shape[1]
-    scores = batch * heads * queries * keys
-    projected = batch * width * (2 * queries + 2 * keys)
+    pairs, needed_pairs = _pairs(q, k)
+    scores, projected = heads * pairs, 2 * width * (_tokens(q) + _tokens(k))
+    projections = gemm_flops(projected, 1, width)
     # Q, K, V and the context; scores leave the fused attention only if they are wanted.
     between = projected + (scores if need_weights else 0)
     return Cost(
-        matrix=mha_flops(batch, queries, keys, width),
+        matrix=projections + attention_flops(1, 1, pairs, width),
+        needed=projections + attention_flops(1, 1, needed_pairs, width),
         vector=projected + (SOFTMAX_FLOPS + need_weights) * scores,
         precision=matrix_precision(q),
         workspace_bytes=2 * between * q.item_bytes,
     )
+
+
+def _tokens(x: TensorSpec) -> int:
+    return sum(x.values) if x.values is not None else prod(x.shape[:-1])
+
+
+def _pairs(q: TensorSpec, k: TensorSpec) -> tuple[int, int]:
+    """Pairs executed and needed: torch pads nested sequences to the longest before they meet."""
+    padded = q.shape[0] * q.shape[1] * k.shape[1]
+    if q.values is None or k.values is None:
+        return padded, padded
+    return padded, sum(a * b for a, b in zip(q.values, k.values, strict=True))

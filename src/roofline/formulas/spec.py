@@ -16,9 +16,10 @@ class TensorSpec(msgspec.Struct, frozen=True):
         shape: Sizes.
         dtype: torch's name, such as "bfloat16".
         strides: In elements; None stands for contiguous.
-        nnz: Stored elements of a sparse tensor; None when dense.
+        nnz: Stored elements of a sparse tensor, or of a nested one whose shape is that of its padded form; None
+            when dense.
         values: What a small integer tensor holds, where that is known and decides the work: the offsets of
-            variable-length attention, the block counts of a mask.
+            variable-length attention, the block counts of a mask. Of a nested tensor, the lengths of its sequences.
     """
 
     shape: tuple[int, ...]
