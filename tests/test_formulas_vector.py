@@ -215,3 +215,21 @@ def test_fused_sgd_counts_momentum_and_nesterov() -> None:
 def test_unscaling_gradients_costs_two() -> None:
     grads = [S((10,)), S((6,))]
     assert vector("aten._amp_foreach_non_finite_check_and_unscale_", grads, S(()), S(()), out=None) == 2 * 16
+
+
+# quantised tensors
+
+
+def test_an_op_between_quantised_tensors_dequantises_computes_and_quantises() -> None:
+    q = S((3, 5), "quint8")
+    dequantise, add, quantise = 2, 1, 5
+    assert vector("quantized.add", q, q, 0.1, 0, out=q) == 15 * (2 * dequantise + add + quantise)
+    assert vector("quantized.add_relu", q, q, 0.1, 0, out=q) == 15 * (2 * dequantise + add + 1 + quantise)
+    assert vector("aten.quantize_per_tensor", X, 0.1, 0, "quint8", out=q) == 15 * quantise
+    assert vector("aten.dequantize.self", q, out=X) == 15 * dequantise
+    assert cost("quantized.relu6", q, out=q) == Cost()
+
+
+def test_a_packed_embedding_counts_the_rows_that_it_reads_as_workspace() -> None:
+    found = cost("quantized.embedding_byte", "packed", S((6,), "int64"), out=S((6, 16)))
+    assert (found.vector, found.workspace_bytes) == (6 * 16 * 2, 6 * 16)

@@ -188,9 +188,17 @@ def test_detection_ops_are_counted_forward_and_backward() -> None:
     assert (checker.unknown, checker.faults) == (set(), {})
 
 
-@pytest.mark.parametrize(
-    "name", ["batch norm in evaluation", "layer norm", "max pool", "average pool 1-d", "softmax"]
+SAME = (
+    "batch norm in evaluation",
+    "layer norm",
+    "max pool 1-d",
+    "average pool 1-d",
+    "adaptive average to one",
+    "softmax",
 )
+
+
+@pytest.mark.parametrize("name", SAME)
 def test_inference_mode_and_gradient_mode_count_the_same(name: str) -> None:
     make, shape = MODULES[name]
     module, x = make(), torch.rand(shape)

@@ -6,7 +6,7 @@ from roofline.formulas import attention_raw as attention_raw
 from roofline.formulas import collective as collective
 from roofline.formulas import conv as conv
 from roofline.formulas import conv_backends as conv_backends
-from roofline.formulas import copy as copy
+from roofline.formulas import copies as copies
 from roofline.formulas import elementwise as elementwise
 from roofline.formulas import embedding as embedding
 from roofline.formulas import fft as fft
@@ -24,9 +24,9 @@ from roofline.formulas import pool as pool
 from roofline.formulas import prims as prims
 from roofline.formulas import quantize as quantize
 from roofline.formulas import quantized as quantized
-from roofline.formulas import random as random
 from roofline.formulas import reduce as reduce
 from roofline.formulas import resample as resample
+from roofline.formulas import rng as rng
 from roofline.formulas import rnn as rnn
 from roofline.formulas import softmax as softmax
 from roofline.formulas import sort as sort

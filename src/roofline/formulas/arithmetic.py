@@ -17,7 +17,7 @@ The convention, one FLOP per arithmetic operation of the textbook formula and el
 The branch of a piecewise formula that costs more is counted for every element.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from roofline.formulas.registry import Cost, Rule
@@ -114,11 +114,3 @@ def per_input(flops: float, complex_flops: float | None = None, *, reads_second:
 def first_tensor(tree: Any) -> TensorSpec | None:
     """The first tensor of a result; None if there is none."""
     return next(tensors(tree), None)
-
-
-def product(numbers: Iterable[int]) -> int:
-    """Product of integers; 1 if there are none."""
-    total = 1
-    for number in numbers:
-        total *= number
-    return total

@@ -33,10 +33,6 @@ def _step(params: Tensors, flops: int, grads: Tensors, grad_scale: Any, maximize
     return Cost(vector=flops * elements(params), written=kept)
 
 
-def _adam(params: Tensors, grads: Tensors, decay: int, *, amsgrad: bool, maximize: bool, grad_scale: Any) -> Cost:
-    return _step(params, 13 + decay + amsgrad, grads, grad_scale, maximize)
-
-
 @formula("aten._fused_adam", "aten._fused_adam_")
 def adam(
     params: Tensors,
@@ -50,8 +46,7 @@ def adam(
     **_: Any,
 ) -> Cost:
     """Adam: 13 FLOP per parameter; 2 for weight decay, 1 each for amsgrad, maximise, gradient scaling."""
-    decay = 2 if weight_decay else 0
-    return _adam(params, grads, decay, amsgrad=amsgrad, maximize=maximize, grad_scale=grad_scale)
+    return _step(params, 13 + 2 * bool(weight_decay) + amsgrad, grads, grad_scale, maximize)
 
 
 @formula("aten._fused_adamw", "aten._fused_adamw_")
@@ -67,8 +62,7 @@ def adamw(
     **_: Any,
 ) -> Cost:
     """AdamW: 13 FLOP per parameter; 1 each for weight decay, amsgrad, maximise, gradient scaling."""
-    decay = 1 if weight_decay else 0
-    return _adam(params, grads, decay, amsgrad=amsgrad, maximize=maximize, grad_scale=grad_scale)
+    return _step(params, 13 + bool(weight_decay) + amsgrad, grads, grad_scale, maximize)
 
 
 @formula("aten._fused_sgd", "aten._fused_sgd_")

@@ -1,11 +1,11 @@
 """torch's primitives (`prims.*`), which some decompositions dispatch: they take the rules of their aten namesakes."""
 
-from roofline.formulas import copy, elementwise, linalg, random, reduce
+from roofline.formulas import copies, elementwise, linalg, reduce, rng
 from roofline.formulas.arithmetic import fills, moves, per_output, spell
 from roofline.formulas.registry import find_rule, formula, free
 
 # Importing the families above has filled the table that this file borrows from.
-_FAMILIES = (copy, elementwise, linalg, random, reduce)
+_FAMILIES = (copies, elementwise, linalg, reduce, rng)
 
 _SAME_NAME = (
     "abs acos acosh add amax amin asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor cat "

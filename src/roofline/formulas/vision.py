@@ -57,9 +57,22 @@ def quantised_roi_align(x: TensorSpec, *args: Any, out: TensorSpec, **_: Any) ->
 
 
 @formula("torchvision._roi_align_backward")
-def roi_align_backward(grad: TensorSpec, rois: TensorSpec, *args: Any, out: TensorSpec, **_: Any) -> Cost:
+def roi_align_backward(
+    grad: TensorSpec,
+    rois: TensorSpec,
+    scale: float,
+    height: int,
+    width: int,
+    batch: int,
+    channels: int,
+    rows: int,
+    columns: int,
+    ratio: int,
+    *args: Any,
+    out: TensorSpec,
+    **_: Any,
+) -> Cost:
     """Each gradient spread over 4·s² pixels: 8·s² + 1 FLOP."""
-    ratio = args[7] if len(args) > 7 and isinstance(args[7], int) and not isinstance(args[7], bool) else 0
     return _spread(grad, ratio)
 
 
