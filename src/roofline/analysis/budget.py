@@ -33,8 +33,7 @@ def time_budget(run: Run) -> TimeBudget | None:
     dispatch = min(_dispatch_s(run, timed), parts["inefficiency_s"])
     parts["inefficiency_s"] -= dispatch
     parts["idle_s"] = max(0.0, wall - sum(parts.values()))
-    _settle(parts, wall)
-    return TimeBudget(wall_s=wall, **parts)
+    return TimeBudget(wall_s=wall, **_settled(parts, wall))
 
 
 def _busy(run: Run, matched: float) -> float:
@@ -79,14 +78,14 @@ def _dispatch_s(run: Run, timed: Sequence[OpRecord]) -> float:
     return sum(min(op.calls * launch, max(0.0, (op.seconds or 0.0) - (op.roof_s or 0.0))) for op in timed)
 
 
-def _settle(parts: dict[str, float], wall: float) -> None:
-    """Give the rounding of floating point to the largest part, so that the sum is the wall time to the last bit."""
-    largest = max(parts, key=lambda name: parts[name])
-    for _ in range(8):
-        error = wall - sum(parts[name] for name in _PARTS)
-        if error == 0:
-            return
-        nudged = parts[largest] + error
-        parts[largest] = (
-            nudged if nudged != parts[largest] else math.nextafter(nudged, math.copysign(math.inf, error))
-        )
+def _settled(parts: dict[str, float], wall: float) -> dict[str, float]:
+    """Round the parts so that they add up to the wall time to the last bit, in whatever order.
+
+    Each becomes a whole number of the wall time's unit in the last place, of which all sums up to the wall time are
+    exact; the largest part takes the difference.
+    """
+    tick = math.ulp(wall)
+    ticks = {name: math.floor(part / tick) for name, part in parts.items()}
+    largest = max(ticks, key=lambda name: ticks[name])
+    ticks[largest] += round(wall / tick) - sum(ticks.values())
+    return {name: n * tick for name, n in ticks.items()}

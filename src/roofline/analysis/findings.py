@@ -10,7 +10,7 @@ _ABOVE = 1.1
 # A device does not run this far above a ceiling; a timing without synchronisation does.
 _IMPOSSIBLE = 5.0
 # An op too short to be measured says nothing about a roof.
-_SHORTEST_S = 20e-6
+_SHORTEST_S = 10e-6
 
 
 def findings(run: Run) -> tuple[str, ...]:
