@@ -4,12 +4,16 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 
 from roofline.counter.call import Access, Region
 from roofline.formulas.registry import Cost
 from roofline.formulas.spec import TensorSpec
+
+_INTEGERS = (torch.int32, torch.int64)
+_MOST_VALUES = 4096
 
 
 class Input(NamedTuple):
@@ -75,6 +79,9 @@ class Accesses:
         """The stretch of its storage that a tensor spans."""
         if tensor.layout != torch.strided:
             return self._sparse_region(tensor)
+        if tensor.is_nested:
+            storage = tensor.untyped_storage()
+            return Region(self._number(storage), 0, int(storage.nbytes()))
         number = self._number(tensor.untyped_storage())
         item = tensor.element_size()
         start = int(tensor.storage_offset()) * item
@@ -110,10 +117,27 @@ def _leaves(value: Any) -> list[torch.Tensor]:
 
 def _spec(tensor: torch.Tensor) -> TensorSpec:
     dtype = str(tensor.dtype).removeprefix("torch.")
+    if tensor.is_nested:
+        return _nested_spec(tensor, dtype)
     shape = tuple(map(int, tensor.shape))
     if tensor.layout != torch.strided:
         return TensorSpec(shape, dtype, None, _nnz(tensor))
-    return TensorSpec(shape, dtype, tuple(map(int, tensor.stride())))
+    return TensorSpec(shape, dtype, tuple(map(int, tensor.stride())), values=_values(tensor))
+
+
+def _nested_spec(tensor: torch.Tensor, dtype: str) -> TensorSpec:
+    """A strided nested tensor: padded shape, stored elements, sequence lengths."""
+    sizes = tensor._nested_tensor_size()
+    padded = (len(sizes), *map(int, sizes.max(0).values.tolist()))
+    return TensorSpec(padded, dtype, nnz=int(tensor.numel()), values=tuple(map(int, sizes[:, 0].tolist())))
+
+
+def _values(tensor: torch.Tensor) -> tuple[int, ...] | None:
+    """What a short row of integers holds, where it is known: offsets of packed sequences decide the work."""
+    if tensor.dtype not in _INTEGERS or tensor.numel() > _MOST_VALUES or tensor.device.type != "cpu":
+        return None
+    known = tensor.constant if isinstance(tensor, FakeTensor) else tensor
+    return None if known is None else tuple(map(int, known.flatten().tolist()))
 
 
 def _nnz(tensor: torch.Tensor) -> int | None:

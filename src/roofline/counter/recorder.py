@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
 from torch.utils._pytree import tree_leaves, tree_map
 
 from roofline.core.precision import Precision
@@ -53,6 +54,14 @@ class Recorder(TorchDispatchMode):
         failures: Ops whose formula broke on the arguments, with the reason.
     """
 
+    # Without both, torch refuses to run higher-order ops (flex_attention, while_loop) under the mode.
+    supports_higher_order_operators = True
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Say that the mode watches, rather than changes, what runs."""
+        return True
+
     def __init__(self, tracker: ModuleTracker, fake: FakeTensorMode | None = None) -> None:
         super().__init__()
         self.calls: list[OpCall] = []
@@ -81,7 +90,7 @@ class Recorder(TorchDispatchMode):
         """Record one op and run it."""
         kwargs = kwargs or {}
         name = _name(func)
-        if name in _METADATA:
+        if name in _METADATA or any(_unwraps_itself(t) for t in types):
             return NotImplemented
         if self._fake is not None and any(_is_real(t) for t in tree_leaves([args, kwargs])):
             return self._on_fakes(func, types, args, kwargs)
@@ -89,9 +98,8 @@ class Recorder(TorchDispatchMode):
             self.free_calls += 1
             return func(*args, **kwargs)
         rule = find_rule(name)
-        if rule is None and isinstance(func, torch._ops.OpOverload):
-            with self:
-                inner = func.decompose(*args, **kwargs)
+        if rule is None:
+            inner = self._taken_apart(func, args, kwargs)
             if inner is not NotImplemented:
                 return inner
         specs, spec_kwargs = self.accesses.specs(args), self.accesses.specs(kwargs)
@@ -114,6 +122,35 @@ class Recorder(TorchDispatchMode):
             )
         )
         return out
+
+    def _taken_apart(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run an op without a formula by the ops that it consists of, recording those; NotImplemented if it can't."""
+        if isinstance(func, torch._ops.OpOverload):
+            with self:
+                return func.decompose(*args, **kwargs)
+        if func is torch.ops.higher_order.cond and not isinstance(args[0], bool):
+            return self._dearer_branch(*args)
+        body = func.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
+        if body is None:
+            return NotImplemented
+        with self:
+            return body(*args, **kwargs)
+
+    def _dearer_branch(self, predicate: Any, if_true: Any, if_false: Any, operands: Any) -> Any:
+        """The branch taken; on fake tensors, where nobody knows, the one with more work."""
+        if _is_real(predicate):
+            with self:
+                return (if_true if predicate.item() else if_false)(*operands)
+        outcomes = []
+        for branch in (if_true, if_false):
+            outer, self.calls = self.calls, []
+            with self:
+                result = branch(*operands)
+            outcomes.append((sum(c.cost.matrix + c.cost.vector for c in self.calls), self.calls, result))
+            self.calls = outer
+        _, calls, result = max(outcomes, key=lambda outcome: outcome[0])
+        self.calls += calls
+        return result
 
     def _on_fakes(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Run an op on fake copies of the caller's real tensors.
@@ -167,6 +204,12 @@ def _name(func: Any) -> str:
         base = f"{func.namespace}.{func._schema.name.split('::')[1]}"
         return base if func._overloadname == "default" else f"{base}.{func._overloadname}"
     return f"higher_order.{func.name()}"
+
+
+@lru_cache(maxsize=256)
+def _unwraps_itself(kind: type) -> bool:
+    """Whether a tensor class (jagged, distributed, quantised) turns an op into ops on the tensors that it holds."""
+    return is_traceable_wrapper_subclass_type(kind)
 
 
 def _is_real(value: Any) -> bool:

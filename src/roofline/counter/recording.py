@@ -1,10 +1,17 @@
 """Run a program once under the recorder: on fake tensors, or for real where that can't be."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+)
 
 from roofline.counter.call import OpCall
 from roofline.counter.isolation import untouched
@@ -13,6 +20,9 @@ from roofline.counter.program import Program
 from roofline.counter.recorder import Recorder
 from roofline.counter.skip_init import skipped_init
 from roofline.errors import RooflineError
+
+# What a fake tensor raises when the program asks for a value that only a real one has.
+_NEEDS_VALUES = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException)
 
 
 class Recording(NamedTuple):
@@ -54,7 +64,7 @@ def record(build: Callable[[], Program], *, may_run: bool = True) -> Recording:
     Raises:
         RooflineError: The program fails, or needs the real run and may not have it.
     """
-    with torch.compiler.set_stance("force_eager"):
+    with torch.compiler.set_stance("force_eager"), _no_log_of_failures():
         try:
             with untouched(values=False), FakeTensorMode(allow_non_fake_inputs=True) as fake:
                 with skipped_init():
@@ -64,10 +74,12 @@ def record(build: Callable[[], Program], *, may_run: bool = True) -> Recording:
             raise
         except Exception as error:
             why = _reason(error)
-            if not may_run:
+            if not may_run and isinstance(error, _NEEDS_VALUES):
                 raise RooflineError(
                     f"the program can't be counted without running it: {why}", "use roofline measure, which runs it"
                 ) from error
+            if not may_run:
+                raise
         with untouched(values=True):
             return _record(build(), None)._replace(why_real=why)
 
@@ -98,6 +110,17 @@ def _run(program: Program, fake: FakeTensorMode | None) -> tuple[Recorder, Modul
     with recorder.recording():
         output = program.step()
     return recorder, tracker, output
+
+
+@contextmanager
+def _no_log_of_failures() -> Iterator[None]:
+    """Keep torch from logging a traceback for an op that fails on fake tensors; the exception says it."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 def _reason(error: BaseException) -> str:

@@ -1,0 +1,246 @@
+"""The command line: what a user types, what comes back, and one clear line when it can't be done."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from report_runs import resnet
+
+from roofline.cli.main import run
+
+
+def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = run(list(arguments))
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """Modules that are loaded after a command has run in a fresh process."""
+    script = "import sys, contextlib, io\nfrom roofline.cli.main import run\n"
+    script += f"with contextlib.redirect_stdout(io.StringIO()):\n    code = run({list(arguments)!r})\n"
+    script += "print(code, *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    code, *names = done.stdout.split()
+    assert code == "0", done.stderr
+    return set(names)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["devices", "h100-sxm"], ["devices"], ["schema"]], ids=" ".join)
+def test_help_and_devices_load_nothing_heavy(arguments: list[str]) -> None:
+    loaded = modules_after(*arguments)
+    assert not {"torch", "numpy", "matplotlib", "plotly", "jinja2", "torchvision", "transformers"} & loaded
+
+
+def test_importing_roofline_loads_no_torch() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import roofline, sys; print('torch' in sys.modules, 'numpy' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_reporting_a_saved_run_needs_no_torch(tmp_path: Path) -> None:
+    saved = resnet().save(tmp_path / "run.json")
+    assert "torch" not in modules_after("report", str(saved), "-o", str(tmp_path / "x.html"))
+    assert (tmp_path / "x.html").stat().st_size > 1_000_000
+
+
+@pytest.mark.parametrize("suffix", [".html", ".png", ".svg", ".md", ".json"])
+def test_a_saved_run_is_written_in_every_format(
+    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = resnet().save(tmp_path / "run.json")
+    output = tmp_path / f"x{suffix}"
+    code, _, talk = outcome(capsys, "report", str(saved), "-o", str(output))
+    assert code == 0 and output.stat().st_size > 500
+    assert f"wrote {output}" in talk
+
+
+def test_the_json_of_devices_keeps_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = outcome(capsys, "devices", "h100-sxm", "--json")
+    (device,) = json.loads(out)["devices"]
+    assert code == 0
+    assert device["bandwidth_bytes_per_s"]["dram"] == 3.35e12
+    # NVIDIA's H100 datasheet: 1979 TFLOP/s BF16 with sparsity, half of it dense.
+    assert device["dense_flops_per_s"]["matrix"]["bf16"] == pytest.approx(1979e12 / 2, rel=0.001)
+    assert device["ridge_point_flops_per_byte"]["bf16"] == pytest.approx(295, abs=1)
+    assert {"name", "vendor", "aliases", "memory_bytes", "source", "read_on"} <= device.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "ridge"),
+    [
+        ("a100-sxm-80gb", "bf16", 153),
+        ("h100-sxm", "bf16", 295),
+        ("h100-sxm", "fp8", 591),
+        ("v100-sxm2-16gb", "fp16", 139),
+        ("a10", "bf16", 208),
+        ("a10g", "bf16", 117),
+    ],
+)
+def test_ridge_points_are_those_of_the_datasheets(
+    name: str, precision: str, ridge: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = outcome(capsys, "devices", name, "--json")
+    assert json.loads(out)["devices"][0]["ridge_point_flops_per_byte"][precision] == pytest.approx(ridge, abs=1)
+
+
+FACTORY = """
+import torch
+
+def module(batch=2):
+    return torch.nn.Linear(16, 32), torch.randn(batch, 16)
+
+def step():
+    a = torch.randn(8, 8)
+    return lambda: a @ a
+
+def raises():
+    raise ValueError("the weights are gone")
+
+def infinite():
+    return torch.nn.Linear(16, 32), torch.randn(2, 15)
+
+def huge():
+    return torch.nn.Linear(8, 8), torch.empty(1 << 46, 8)
+
+def nothing():
+    return None
+
+def alone():
+    return torch.nn.Linear(8, 8)
+
+def interrupted():
+    raise KeyboardInterrupt
+"""
+
+
+@pytest.fixture
+def factory(tmp_path: Path) -> str:
+    (tmp_path / "mine.py").write_text(FACTORY)
+    return str(tmp_path / "mine.py")
+
+
+def test_counting_a_factory_for_a_machine_of_the_database(factory: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, talk = outcome(capsys, "count", f"{factory}:module", "--machine", "toaster-9000")
+    assert code == 2 and out == ""
+    code, out, talk = outcome(capsys, "count", f"{factory}:module", "--machine", "a100-sxm-80gb", "--json")
+    counted = json.loads(out)
+    assert code == 0 and "counting" in talk
+    assert counted["kind"] == "counted" and counted["timing"] is None and counted["time_budget"] is None
+    assert counted["flops"]["executed"] == 2 * 2 * 16 * 32
+    # FP32 weights, bias, input and output once each.
+    assert counted["bytes"]["compulsory"] == counted["bytes"]["operator"] == 4 * (16 * 32 + 32 + 2 * 16 + 2 * 32)
+
+
+def test_a_step_is_counted_too(factory: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = outcome(capsys, "count", f"{factory}:step", "--machine", "h100-sxm", "--json")
+    assert code == 0 and json.loads(out)["flops"]["executed"] == 2 * 8**3
+
+
+def test_peaks_given_by_hand_override_the_database(factory: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["count", f"{factory}:module", "--machine", "a100-sxm-80gb", "--precision", "bf16"]
+    _, out, _ = outcome(capsys, *arguments, "--peak-flops", "100 TFLOP/s", "--peak-bandwidth", "1 TB/s", "--json")
+    counted = json.loads(out)
+    assert counted["verdict"]["ridge_point_flops_per_byte"] == 100
+    assert counted["machine"]["bandwidth"]["dram"]["origin"] == "given"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message", "hint"),
+    [
+        (["measure", "resnet50"], 2, 'unknown target "resnet50"', "torchvision:resnet50"),
+        (["measure", "torchvision:resnet5"], 2, 'torchvision has no model "resnet5"', "resnet50"),
+        (["count", "none.py:make", "--machine", "a10"], 2, "there is no file none.py", "path/to/file.py:factory"),
+        (["count", "{factory}:modul", "--machine", "a10"], 2, 'has no function "modul"', "module"),
+        (["count", "{factory}:raises", "--machine", "a10"], 1, "the weights are gone", "--debug"),
+        (["count", "{factory}:nothing", "--machine", "a10"], 2, "returned NoneType", "a factory returns"),
+        (["count", "{factory}:alone", "--machine", "a10"], 2, "a module without inputs", "a factory returns"),
+        (["count", "{factory}:infinite", "--machine", "a10"], 1, "15", "--debug"),
+        (["measure", "{factory}:huge", "--machine", "a10"], 1, "ran out of memory", "smaller --batch"),
+        (["count", "{factory}:module", "--machine", "H100"], 2, "ambiguous", "h100-sxm"),
+        (["count", "{factory}:module", "--machine", "NVIDIA H1000"], 2, "NVIDIA H1000", "--peak-flops"),
+        (["count", "{factory}:module", "--machine", "a10", "--peak-flops", "fast"], 2, "not a quantity", "--help"),
+        (["count", "{factory}:module", "--machine", "a10", "--peak-flops", "0"], 2, "above 0", "--help"),
+        (["count", "{factory}:module", "--machine", "a10", "--batch", "0"], 2, "0 is not in the range", "--help"),
+        (["count", "{factory}:module", "--machine", "a10", "--optimizer", "adamw"], 2, "needs --train", "--train"),
+        (["count", "{factory}:step", "--machine", "a10", "--train"], 2, "need a module", "the factory's step"),
+        (["count", "{factory}:module", "--machine", "a10", "-o", "x.pdf"], 2, "x.pdf", ".html"),
+        (["count", "{factory}:module", "--machine", "a10", "-o", "no/where/x.html"], 2, "no folder", "-o"),
+        (["count", "{factory}:module", "--machine", "a10", "--bytes", "fused"], 2, 'no "fused" bytes', "--compile"),
+        (["measure", "{factory}:module", "--device", "toaster"], 2, "toaster", "cpu"),
+        (["report", "none.json"], 1, "can't read none.json", "saved Run"),
+        (["report", "{factory}"], 1, "damaged or truncated", "roofline measure"),
+        (["mesure"], 2, 'no command "mesure"', "measure"),
+        (["measure"], 2, "Missing argument", "--help"),
+        (["count", "transformers:none.json"], 2, "can't read none.json", "config.json"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_bad_input_gets_one_line_and_a_hint(
+    arguments: list[str], code: int, message: str, hint: str, factory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done, out, talk = outcome(capsys, *(a.replace("{factory}", factory) for a in arguments))
+    errors = [line for line in talk.splitlines() if line.startswith("error: ")]
+    assert (done, out) == (code, "")
+    assert len(errors) == 1 and message in errors[0]
+    assert hint in talk.split("hint: ")[1]
+    assert "Traceback" not in talk
+
+
+def test_debug_shows_the_traceback(factory: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, talk = outcome(capsys, "count", f"{factory}:raises", "--machine", "a10", "--debug")
+    assert code == 1 and "Traceback" in talk and "the weights are gone" in talk
+
+
+def test_ctrl_c_is_one_line(factory: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, talk = outcome(capsys, "count", f"{factory}:interrupted", "--machine", "a10")
+    assert (code, out) == (130, "") and "error: interrupted" in talk and "Traceback" not in talk
+
+
+@pytest.mark.skipif(
+    os.geteuid() == 0 and not Path("/proc/self/mem").exists(), reason="needs /proc as a place without write"
+)
+def test_an_unwritable_output_is_refused_and_nothing_is_left(
+    factory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, talk = outcome(capsys, "count", f"{factory}:module", "--machine", "a10", "-o", "/proc/x.json")
+    assert code == 1 and "can't write /proc/x.json" in talk
+
+
+def test_measuring_a_module_end_to_end_on_this_cpu(
+    factory: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Ceilings are given, so that nothing is calibrated in a test.
+    machine = tmp_path / "cpu.json"
+    machine.write_text(json.dumps(CPU))
+    output = tmp_path / "run.json"
+    code, out, talk = outcome(
+        capsys, "measure", f"{factory}:module", "--seconds", "0.2", "--machine", str(machine), "-o", str(output)
+    )
+    assert code == 0, talk
+    assert [f"{i}/5" in talk for i in range(1, 6)] == [True] * 5
+    saved = json.loads(output.read_text())
+    budget = saved["time_budget"]
+    parts = ("compute_s", "memory_s", "inefficiency_s", "network_s", "idle_s")
+    assert saved["kind"] == "measured"
+    assert sum(budget[p] for p in parts) == budget["wall_s"] == saved["timing"]["median_s"]
+    assert min(budget[p] for p in parts) >= 0
+    assert saved["flops"]["executed"] == 2 * 2 * 16 * 32
+    assert "GFLOP/s" in out or "TFLOP/s" in out
+
+
+CPU = {
+    "key": "test-cpu",
+    "name": "Test CPU",
+    "kind": "cpu",
+    "matrix": {"fp32": {"value": 1e11, "origin": "given"}},
+    "vector": {"fp32": {"value": 1e11, "origin": "given"}},
+    "bandwidth": {"dram": {"value": 1e10, "origin": "given"}},
+}
