@@ -43,18 +43,18 @@ _QUANTITY = re.compile(
 )
 
 
-def _digits(value: float) -> str:
-    """Three significant digits, without an exponent: 0.0123, 1.23, 12.3, 123, 1230."""
+def _digits(value: float, digits: int = 3) -> str:
+    """So many significant digits, without an exponent: 0.0123, 1.23, 12.3, 123, 1230."""
     if value == 0:
         return "0"
-    rounded = float(f"{value:.3g}")
-    decimals = max(0, 2 - math.floor(math.log10(abs(rounded))))
+    rounded = float(f"{value:.{digits}g}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
     return f"{rounded:.{decimals}f}"
 
 
-def _prefix(value: float, table: dict[str, float]) -> str:
-    """The prefix that leaves three significant digits of `value` at 1 or above."""
-    fits = [p for p, scale in table.items() if abs(float(f"{value / scale:.3g}")) >= 1]
+def _prefix(value: float, table: dict[str, float], digits: int = 3) -> str:
+    """The prefix that leaves the significant digits of `value` at 1 or above."""
+    fits = [p for p, scale in table.items() if abs(float(f"{value / scale:.{digits}g}")) >= 1]
     return max(fits, key=lambda p: table[p]) if fits else min(table, key=lambda p: table[p])
 
 
@@ -66,40 +66,48 @@ def _table(unit: Unit, *, capacity: bool) -> dict[str, float]:
     return {k: float(v) for k, v in _BINARY.items()} if capacity else _DECIMAL
 
 
-def show(value: float | None, unit: Unit, *, capacity: bool = False) -> str:
+def show(value: float | None, unit: Unit, *, capacity: bool = False, digits: int = 3) -> str:
     """Print a quantity with three significant digits, a prefix and its unit.
 
     Args:
         value: Unscaled SI value; None, NaN and infinities print as "n/a".
         unit: The unit of `value`.
         capacity: Use binary prefixes (memory and cache sizes).
+        digits: Significant digits, where an arithmetic must be followed further than three.
     """
-    return column([value], unit, capacity=capacity, same_prefix=False)[0]
+    return column([value], unit, capacity=capacity, same_prefix=False, digits=digits)[0]
 
 
 def column(
-    values: Iterable[float | None], unit: Unit, *, capacity: bool = False, same_prefix: bool = True
+    values: Iterable[float | None],
+    unit: Unit,
+    *,
+    capacity: bool = False,
+    same_prefix: bool = True,
+    digits: int = 3,
 ) -> list[str]:
     """Print quantities for one table column, all under the prefix of the largest."""
     table = _table(unit, capacity=capacity)
     known = list(values)
     finite = [abs(v) for v in known if v is not None and math.isfinite(v)]
-    common = _prefix(max(finite), table) if finite else ""
+    common = _prefix(max(finite), table, digits) if finite else ""
     shown = []
     for v in known:
         if v is None or not math.isfinite(v):
             shown.append("n/a")
             continue
-        prefix = common if same_prefix or v == 0 else _prefix(v, table)
-        shown.append(f"{_digits(v / table[prefix])} {prefix}{unit}".strip())
+        prefix = common if same_prefix or v == 0 else _prefix(v, table, digits)
+        shown.append(f"{_digits(v / table[prefix], digits)} {prefix}{unit}".strip())
     return shown
 
 
-def percent(fraction: float | None) -> str:
+def percent(fraction: float | None, digits: int = 3) -> str:
     """Print a ratio as a percentage: 0.4567 → "45.7 %", 1.39 → "139 %"; None → "n/a"."""
     if fraction is None or not math.isfinite(fraction):
         return "n/a"
     p = 100 * fraction
+    if digits != 3:
+        return f"{_digits(p, digits)} %"
     return f"{p:.0f} %" if p >= 99.95 else f"{_digits(p)} %" if p >= 1 else f"{p:.2f} %"
 
 
