@@ -14,11 +14,11 @@ from torch._subclasses.fake_tensor import (
 )
 
 from roofline.counter.call import OpCall
+from roofline.counter.fake_build import build_fake
 from roofline.counter.isolation import untouched
 from roofline.counter.modules import ModuleTracker
 from roofline.counter.program import Program
 from roofline.counter.recorder import Recorder
-from roofline.counter.skip_init import skipped_init
 from roofline.errors import RooflineError
 
 # What a fake tensor raises when the program asks for a value that only a real one has.
@@ -67,9 +67,7 @@ def record(build: Callable[[], Program], *, may_run: bool = True) -> Recording:
     with torch.compiler.set_stance("force_eager"), _no_log_of_failures():
         try:
             with untouched(values=False), FakeTensorMode(allow_non_fake_inputs=True) as fake:
-                with skipped_init():
-                    program = build()
-                return _record(program, fake)
+                return _record(build_fake(build, fake), fake)
         except RooflineError:
             raise
         except Exception as error:

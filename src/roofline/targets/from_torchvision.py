@@ -36,8 +36,10 @@ def _make(name: str, options: Options) -> Made:
     batch = options.batch or 8
     with torch.device(options.device):
         # Weights stay random; naming none for the backbone keeps detection models from downloading theirs.
-        backbone = {"weights_backbone": None} if _takes_backbone(models, name) else {}
-        module = models.get_model(name, weights=None, **backbone)
+        known: dict[str, Any] = {"weights_backbone": None} if _takes(models, name, "weights_backbone") else {}
+        if name.startswith("vit_"):
+            known["image_size"] = image_side(name)
+        module = models.get_model(name, weights=None, **known)
         inputs = _inputs(_family(models, name), name, batch, options)
     return Made(
         module=module, inputs=inputs, items=batch, item="clip" if _family(models, name) == "video" else "image"
@@ -95,10 +97,10 @@ def _family(models: Any, name: str) -> str:
     return parts[0] if len(parts) > 1 else "classification"
 
 
-def _takes_backbone(models: Any, name: str) -> bool:
+def _takes(models: Any, name: str, keyword: str) -> bool:
     import inspect
 
-    return "weights_backbone" in inspect.signature(models.get_model_builder(name)).parameters
+    return keyword in inspect.signature(models.get_model_builder(name)).parameters
 
 
 def _boxes(name: str) -> dict[str, Any]:
