@@ -1,0 +1,1 @@
+"""A model's config, a phase and a way to split it → op records, without torch."""
