@@ -3,7 +3,6 @@
 from roofline.plan.conventions.facts import AttentionLayers as AttentionLayers
 from roofline.plan.conventions.facts import ModelFacts as ModelFacts
 from roofline.plan.conventions.facts import attended_pairs as attended_pairs
-from roofline.plan.conventions.facts import decoder_facts as decoder_facts
 from roofline.plan.conventions.read_off import facts_of as facts_of
 from roofline.plan.conventions.recompute import Recompute as Recompute
 from roofline.plan.conventions.recompute import recomputations as recomputations

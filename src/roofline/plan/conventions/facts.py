@@ -98,47 +98,6 @@ def attended_pairs(length: int, window: int | None = None) -> int:
     return seen * (seen + 1) // 2 + (length - seen) * seen
 
 
-def decoder_facts(
-    *,
-    layers: int,
-    hidden: int,
-    heads: int,
-    feed_forward: int,
-    vocabulary: int,
-    kv_heads: int | None = None,
-    head_dim: int | None = None,
-    gated: bool = True,
-    tied: bool = False,
-    experts: int = 1,
-    experts_per_token: int = 1,
-    name: str = "the model",
-) -> ModelFacts:
-    """Count a plain decoder from its sizes: for a claim about a model that no config describes.
-
-    Per layer: h · D · (2 H + 2 H_kv) for the projections, and for the MLP 3 · h · ff with a gate (up, gate, down),
-    2 · h · ff without, times the experts, plus the router's h · experts.
-
-    Not counted: norms and biases.
-    """
-    dim = hidden // heads if head_dim is None else head_dim
-    kv = heads if kv_heads is None else kv_heads
-    attention = hidden * dim * (2 * heads + 2 * kv)
-    expert = (3 if gated else 2) * hidden * feed_forward
-    router = hidden * experts if experts > 1 else 0
-    table = vocabulary * hidden
-    tables = table if tied else 2 * table
-    return ModelFacts(
-        name=name,
-        parameters=layers * (attention + router + experts * expert) + tables,
-        active=layers * (attention + router + experts_per_token * expert) + tables,
-        input_embedding=table,
-        output_head=table,
-        tied=tied,
-        attention=(AttentionLayers(layers=layers, heads=heads, qk_head_dim=dim, v_head_dim=dim),),
-        kv_bytes_per_token=2 * layers * kv * dim * 2,
-    )
-
-
 def mean_context(group: AttentionLayers, lengths: Sequence[int]) -> float:
     """Keys that a token attends to on average: Σ pairs / Σ tokens over the sequences of a batch.
 
