@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import msgspec
@@ -49,7 +49,7 @@ def measure_target(
     from roofline.clock.join import CountedCall, join
     from roofline.clock.profile import can_profile, profile_step
     from roofline.clock.stopwatch import doubts, time_step
-    from roofline.counter import FusedBytes, counted_run
+    from roofline.counter import counted_run
 
     described = environment(options.device)
     say("1/5 counting the program on fake tensors")
@@ -57,10 +57,15 @@ def measure_target(
     say("2/5 ceilings of the machine")
     roofs = machine()
     say(f"3/5 timing it for about {seconds:g} s")
-    fused = FusedBytes()
+    fused = None
     with _running(target.label):
         program, made = _real_program(target, options)
-        with fused.watching() if options.compiled else _nothing():
+        if options.compiled:
+            # Imported only here: TorchInductor takes seconds to load.
+            from roofline.counter.fused import FusedBytes
+
+            fused = FusedBytes()
+        with fused.watching() if fused else nullcontext():
             timing = time_step(program.step, options.device, seconds=seconds, compiled=options.compiled)
         warnings = [*filter(None, [busy_warning(described)]), *doubts(timing)]
         times = None
@@ -80,7 +85,7 @@ def measure_target(
         roofs,
         _workload(target, options, made),
         seconds=times,
-        fused_bytes=_fused_total(fused, recording) if options.compiled else None,
+        fused_bytes=_fused_total(fused, recording) if fused else None,
     )
     run = msgspec.structs.replace(
         run, kind="measured", timing=timing, environment=described, warnings=(*run.warnings, *warnings)
@@ -230,8 +235,3 @@ def _running(label: str) -> Iterator[None]:
         raise RooflineError(
             f"{label} failed: {type(error).__name__}: {text}", "run it by itself to see why, or add --debug"
         ) from error
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
