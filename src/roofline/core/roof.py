@@ -34,7 +34,7 @@ class RoofTime(msgspec.Struct, frozen=True):
         matrix_s: Time that the matrix engine needs.
         vector_s: Time that the vector engine needs.
         memory_s: Time that memory needs.
-        network_s: Time that the network needs.
+        network_s: Time that the network, or the links within a node, need.
     """
 
     matrix_s: float
@@ -86,12 +86,16 @@ def roof_time(work: Work, machine: Machine) -> RoofTime:
         MachineError: A precision of the work has no rate on this machine.
     """
     network = machine.bandwidth.get("network") or machine.bandwidth.get("nvlink")
+    node = machine.bandwidth.get("nvlink") or machine.bandwidth.get("pcie")
     vector = work.vector if machine.vector else {}
     return RoofTime(
         matrix_s=sum(f / machine.matrix_peak(Precision(p)).value for p, f in work.matrix.items() if f),
         vector_s=sum(f / machine.vector_peak(Precision(p)).value for p, f in vector.items() if f),
         memory_s=work.moved_bytes / machine.dram.value if work.moved_bytes else 0.0,
-        network_s=work.network_bytes / network.value if network and work.network_bytes else 0.0,
+        network_s=max(
+            work.network_bytes / network.value if network and work.network_bytes else 0.0,
+            work.node_bytes / node.value if node and work.node_bytes else 0.0,
+        ),
     )
 
 

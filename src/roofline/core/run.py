@@ -85,6 +85,7 @@ class OpRecord(msgspec.Struct, frozen=True, kw_only=True):
         vector_flops: Vector FLOP that ran.
         bytes: Bytes moved.
         network_bytes: Bytes sent over the network by this rank.
+        node_bytes: Bytes sent over the links within its node (NVLink) by this rank.
         seconds: Time measured; None if not timed.
         roof_s: Least time on the Run's machine; None before it is judged or without the ceiling.
         bound: The ceiling that binds at the roof.
@@ -104,6 +105,7 @@ class OpRecord(msgspec.Struct, frozen=True, kw_only=True):
     vector_flops: float = 0
     bytes: OpBytes = OpBytes()
     network_bytes: float = 0
+    node_bytes: float = 0
     seconds: float | None = None
     roof_s: float | None = None
     bound: Bound | None = None
@@ -119,6 +121,7 @@ class OpRecord(msgspec.Struct, frozen=True, kw_only=True):
             vector={precision: self.vector_flops} if self.vector_flops else {},
             read_bytes=self.bytes.by(origin),
             network_bytes=self.network_bytes,
+            node_bytes=self.node_bytes,
         )
 
 

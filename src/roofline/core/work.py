@@ -20,6 +20,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
         read_bytes: Bytes read.
         written_bytes: Bytes written.
         network_bytes: Bytes that this rank sends over the network.
+        node_bytes: Bytes that this rank sends over the links within its node.
     """
 
     matrix: Flops = {}
@@ -28,6 +29,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     read_bytes: int | float = 0
     written_bytes: int | float = 0
     network_bytes: int | float = 0
+    node_bytes: int | float = 0
 
     @property
     def executed_flops(self) -> int | float:
@@ -60,6 +62,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
             read_bytes=self.read_bytes + other.read_bytes,
             written_bytes=self.written_bytes + other.written_bytes,
             network_bytes=self.network_bytes + other.network_bytes,
+            node_bytes=self.node_bytes + other.node_bytes,
         )
 
     def __mul__(self, times: int | float) -> "Work":
@@ -70,6 +73,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
             read_bytes=self.read_bytes * times,
             written_bytes=self.written_bytes * times,
             network_bytes=self.network_bytes * times,
+            node_bytes=self.node_bytes * times,
         )
 
     __rmul__ = __mul__
