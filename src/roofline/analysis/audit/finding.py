@@ -64,7 +64,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """The claim in words: "MFU 42.57 %"."""
+        """The claim in words: "MFU 42.57 %", "speed-up 1.5×"."""
+        if self.subject == "speedup":
+            return f"{NAMES[self.subject]} {self.claimed:g}×"
         return f"{NAMES[self.subject]} {figure(self.claimed, self.unit)}"
 
 

@@ -49,6 +49,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
         attention: The layers that attend, in groups.
         adapters: Parameters of LoRA adapters, not part of `parameters`.
         kv_bytes_per_token: Cache that one token of context leaves behind; None where unknown.
+        notes: What no convention counts in this model.
     """
 
     name: str = "the model"
@@ -62,6 +63,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     attention: tuple[AttentionLayers, ...] = ()
     adapters: int = 0
     kv_bytes_per_token: float | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def active_parameters(self) -> int:

@@ -3,7 +3,7 @@
 from roofline.errors import UsageError
 from roofline.plan.architecture import Architecture, Layer
 from roofline.plan.conventions.facts import AttentionLayers, ModelFacts
-from roofline.plan.parts import Attention, Experts, LatentAttention, Part
+from roofline.plan.parts import Attention, Experts, LatentAttention, Part, Recurrent
 
 _CACHE_BYTES = 2
 
@@ -36,7 +36,20 @@ def facts_of(architecture: Architecture) -> ModelFacts:
         vectors=vectors + architecture.stack.final_norm + architecture.head_params,
         attention=tuple(a for layer, n in groups for part in layer.parts for a in _attention(part, n)),
         kv_bytes_per_token=architecture.kv_elements_per_token() * _CACHE_BYTES,
+        notes=_notes(architecture, tower),
     )
+
+
+def _notes(architecture: Architecture, tower: int) -> tuple[str, ...]:
+    recurrent = sum(
+        n for layer, n in architecture.stack.groups() if any(isinstance(p, Recurrent) for p in layer.parts)
+    )
+    found = [*architecture.notes]
+    if recurrent:
+        found.append(f"no convention counts the recurrence of {recurrent} layers: all of them are lower bounds")
+    if tower:
+        found.append("tokens of the decoder are counted, its tower is not: lower bounds where it runs")
+    return tuple(found)
 
 
 def _vectors(layer: Layer, width: int) -> int:

@@ -1,0 +1,63 @@
+"""An audit on one screen: the claim, the judgement of each figure with its arithmetic, all conventions."""
+
+import textwrap
+
+from roofline.analysis.audit import Audit, Claim, Finding
+from roofline.core.units import column, percent
+from roofline.plan.conventions import Score
+
+_WIDTH = 110
+_SHOWN_OTHERS = 3
+
+
+def text(claim: Claim, found: Audit) -> str:
+    """Write the audit as plain text."""
+    blocks = [_heading(claim), *(_finding(f) for f in found.findings)]
+    if found.score is not None:
+        blocks.append(_table(found.score))
+    if claim.facts is not None and claim.facts.notes:
+        blocks.append("\n".join(_wrapped(f"note: {note}", "      ") for note in claim.facts.notes))
+    return "\n\n".join(blocks)
+
+
+def _heading(claim: Claim) -> str:
+    parts = [claim.facts.name] if claim.facts else []
+    many = f"{claim.devices} × " if claim.devices > 1 else ""
+    parts += [f"{many}{claim.machine.name}", claim.precision.upper()]
+    if claim.tokens.documents:
+        parts.append(f"{len(claim.tokens.documents)} documents in {claim.tokens.sequence} tokens")
+    elif claim.tokens.sequence:
+        parts.append(f"{claim.tokens.sequence} tokens per sequence")
+    return ", ".join(parts)
+
+
+def _finding(finding: Finding) -> str:
+    mark = {"holds": "ok ", "fault": "NO ", "unexplained": "NO "}[finding.status]
+    lines = [_wrapped(f"{mark}{finding.title}: {finding.sentence}", "   ")]
+    width = max((len(what) for what, _ in finding.arithmetic), default=0)
+    lines += [_wrapped(f"     {what:<{width}}  {how}", " " * (width + 7)) for what, how in finding.arithmetic]
+    others = [e for e in finding.explanations[1:] if e.fault][:_SHOWN_OTHERS]
+    lines += [_wrapped(f"     or: {e.fault} ({e.convention or e.peak})", "         ") for e in others]
+    return "\n".join(lines)
+
+
+def _table(score: Score) -> str:
+    rows = score.rows
+    flops = column([r.flops_per_token for r in rows], "FLOP", digits=4)
+    rates = column([r.flops_per_s for r in rows], "FLOP/s", digits=4)
+    cells = [
+        (r.convention, flop, rate, percent(r.fraction), "HFU" if r.counts == "executed" else "MFU", r.formula)
+        for r, flop, rate in zip(rows, flops, rates, strict=True)
+    ]
+    head = ("convention", "per token", "per device", "of peak", "", "formula")
+    widths = [max(len(row[i]) for row in (head, *cells)) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            c.rjust(w) if i in (1, 2, 3) else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (head, *cells)
+    )
+
+
+def _wrapped(line: str, indent: str) -> str:
+    return textwrap.fill(line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
