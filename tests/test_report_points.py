@@ -124,11 +124,13 @@ def test_ops_without_a_place_are_counted_with_their_share(toy: Machine) -> None:
     copy = OpRecord(name="copy", seconds=1.0, roof_s=1.0, bytes=OpBytes(operator=1e11))
     unknown = OpRecord(name="my_op", seconds=1.0, formula="none", bytes=OpBytes(operator=1e11))
     no_bytes = matmul(seconds=2.0, bytes=OpBytes())
-    notes = picture(run_on(toy, copy, unknown, no_bytes, matmul(seconds=4.0), matmul())).notes
+    in_cache = matmul(seconds=1.0, bytes=OpBytes(operator=0.0))
+    notes = picture(run_on(toy, copy, unknown, no_bytes, in_cache, matmul(seconds=3.0), matmul())).notes
     assert set(notes) == {
         "1 row of ops without FLOP (copies, communication) (12.5 % of op time)",
         "1 row of ops of unknown FLOP (12.5 % of op time)",
         "1 row of ops of unknown bytes (25.0 % of op time)",
+        "1 row of ops served by the cache (no bytes from memory) (12.5 % of op time)",
         "1 row of ops without a time",
     }
 

@@ -249,6 +249,8 @@ def _notes(run: Run, placed: list[Point]) -> Iterable[str]:
             missing.setdefault("of unknown FLOP", []).append(row)
         elif not row.flops:
             missing.setdefault("without FLOP (copies, communication)", []).append(row)
+        elif row.moved_bytes == 0:
+            missing.setdefault("served by the cache (no bytes from memory)", []).append(row)
         elif not row.intensity:
             missing.setdefault("of unknown bytes", []).append(row)
         elif not row.rate:
