@@ -151,7 +151,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
         return own + (self.embedding_params if self.tied else 0)
 
     def params(self) -> int:
-        """All weights, a tied table once; layers for multi-token prediction are not counted, as nobody counts them."""
+        """All weights, a tied table once; without layers for multi-token prediction, which nobody counts."""
         own = self.embedding_params + self.positions + sum(m.params for m in self.head) + self.head_params
         return own + self.stack.params() + (self.tower.params() if self.tower else 0)
 

@@ -81,21 +81,25 @@ def read(config: Mapping[str, Any], name: str, *, like: str | None = None) -> Ar
     )
 
 
-def napkin(params: float, layers: int = 0) -> Architecture:
-    """A model of nothing but its size: one matrix that every token goes through, no attention, no cache.
+def napkin(params: float) -> Architecture:
+    """A model of nothing but its size: matrices that every token goes through, no attention, no cache.
 
     Raises:
         UsageError: The size is no size.
     """
-    if not 1 <= params <= 1e15 or params != params:
+    if not 1 <= params <= 1e15:
         raise UsageError(f"--params {params:g} is no number of parameters", "write it like --params 70e9")
-    whole = Layer((), 0, 0, (Matrix("weights", round(params), 1, 0, "mlp"),))
+    number = round(params)
+    side = 10 ** max(0, len(str(number)) // 2 - 1)
+    square = Layer((), 0, 0, (Matrix("weights", side, side, 0, "mlp"),))
+    rows, bias = divmod(number % side**2, side)
+    rest = (Layer((), 0, 0, (Matrix("weights", side, rows, bias, "mlp"),)),) if rows or bias else ()
     return Architecture(
         name=f"{params:g} parameters",
         model_type="napkin",
-        stack=Stack("model", 1, (whole,)),
+        stack=Stack("model", side, (square,) * (number // side**2) + rest),
         vocab=0,
-        notes=("weights only: no attention, no KV cache, no activations",),
+        notes=("weights only: attention, KV cache and activations are left out",),
     )
 
 

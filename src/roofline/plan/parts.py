@@ -366,8 +366,10 @@ class DeltaNet(msgspec.Struct, frozen=True, kw_only=True):
         return self.value_heads * self.key_dim * self.value_dim + self.conv_channels * self.conv
 
     def scan_flops(self, tokens: int, queries: int) -> int:
-        """FLOP of the rule: read the state, update it, query it: 2 · value_heads · key_dim · value_dim each; 8 in
-        all with the decay. In chunks the scores inside a block add 2 · c · value_heads · (key_dim + value_dim).
+        """FLOP of the rule.
+
+        Decay, read, update and query of the state, 2 · value_heads · key_dim · value_dim each: 8 in all. In chunks
+        of c the scores inside a block add 2 · c · value_heads · (key_dim + value_dim) per token.
         """
         state = 8 * tokens * self.value_heads * self.key_dim * self.value_dim
         if queries == 1:

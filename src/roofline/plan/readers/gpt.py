@@ -1,4 +1,4 @@
-"""The GPT-2 kind and encoders of its time: LayerNorm with biases, plain MLP, learned positions where there are any."""
+"""The GPT-2 kind and encoders of its time: LayerNorm with biases, plain MLP, learned positions."""
 
 from roofline.plan.architecture import Architecture, Layer, Stack
 from roofline.plan.parts import Attention, Matrix, Mlp
