@@ -34,9 +34,10 @@ def test_an_ascii_only_pipe_gets_bars_that_it_can_hold() -> None:
 
 def test_ten_ops_are_shown_most_to_gain_first() -> None:
     text = report_pages.screen("resnet")
-    assert "10 of 175 rows of ops, most to gain first" in text
+    kinds = {(op.name, op.phase, op.bound) for op in report_runs.resnet().ops}
     table = text.split("may save\n")[1].split("\n\n")[0].splitlines()
-    assert len(table) == 10
+    assert f"{len(kinds)} kinds of op, most to gain first" in text
+    assert len(table) == len(kinds) <= 10
     gains = [float(line.split()[-2]) for line in table]
     assert gains == sorted(gains, reverse=True)
 

@@ -40,10 +40,8 @@ def _less_overhead(run: Run) -> Iterable[Advice]:
 def _fuse(run: Run) -> Iterable[Advice]:
     if run.workload.get("compiled"):
         return
-    rows = [op for op in run.ops if op.engine != "matrix" and op.bound == Bound.MEMORY and op.name not in _CASTS]
-    yield from _advice(
-        run, "fuse elementwise, norm and copy ops (torch.compile)", rows, _seconds, "memory-bound, no matmul"
-    )
+    rows = [op for op in run.ops if op.engine != "matrix" and op.phase != "optimizer" and op.name not in _CASTS]
+    yield from _advice(run, "fuse elementwise, norm and copy ops (torch.compile)", rows, _seconds, "no matrix work")
 
 
 def _keep_dtype(run: Run) -> Iterable[Advice]:

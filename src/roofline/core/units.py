@@ -85,8 +85,12 @@ def column(
     capacity: bool = False,
     same_prefix: bool = True,
     digits: int = 3,
+    narrow: bool = False,
 ) -> list[str]:
-    """Print quantities for one table column, all under the prefix of the largest."""
+    """Print quantities for one table column, all under the prefix of the largest.
+
+    With `narrow`, small ones get only one decimal more than the largest: 2.08 s, 0.064 s, <0.001 s.
+    """
     table = _table(unit, capacity=capacity)
     known = list(values)
     finite = [abs(v) for v in known if v is not None and math.isfinite(v)]
@@ -97,8 +101,22 @@ def column(
             shown.append("n/a")
             continue
         prefix = common if same_prefix or v == 0 else _prefix(v, table, digits)
-        shown.append(f"{_digits(v / table[prefix], digits)} {prefix}{unit}".strip())
+        number = _digits(v / table[prefix], digits)
+        if narrow:
+            number = _narrow(
+                number, v / table[prefix], len(_digits(max(finite) / table[common], digits).partition(".")[2])
+            )
+        shown.append(f"{number} {prefix}{unit}".strip())
     return shown
+
+
+def _narrow(number: str, value: float, decimals: int) -> str:
+    """Cut a printed number to one decimal more than the column's largest; what that leaves nothing of is "<"."""
+    most = decimals + 1
+    if len(number.partition(".")[2]) <= most:
+        return number
+    least = 10.0**-most
+    return f"{value:.{most}f}" if abs(value) >= least / 2 else f"<{least:.{most}f}"
 
 
 def percent(fraction: float | None, digits: int = 3) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from roofline.core.run import Run
 from roofline.core.units import column, percent, show
 from roofline.report import facts
-from roofline.report.rows import is_timed, op_rows, op_time, printable
+from roofline.report.rows import is_timed, op_kinds, op_time, printable
 
 _OPS = 10
 
@@ -37,7 +37,7 @@ def _time(run: Run) -> list[str]:
 
 
 def _ops(run: Run) -> list[str]:
-    rows = op_rows(run)[:_OPS]
+    rows = op_kinds(run)[:_OPS]
     if not rows:
         return []
     timed = is_timed(run)

@@ -5,7 +5,7 @@ from html import escape
 from roofline.core.run import Run
 from roofline.core.units import column, percent
 from roofline.report import facts
-from roofline.report.rows import is_timed, op_rows, printable
+from roofline.report.rows import is_timed, op_kinds, printable
 
 _OPS = 5
 
@@ -26,7 +26,7 @@ def _ratios(run: Run) -> str:
 
 
 def _ops(run: Run) -> str:
-    rows = op_rows(run)[:_OPS]
+    rows = op_kinds(run)[:_OPS]
     if not rows:
         return ""
     timed = is_timed(run)

@@ -6,7 +6,7 @@ from math import isfinite
 import msgspec
 
 from roofline.core.machine import Ceiling, Machine
-from roofline.core.run import BytesOrigin, ModuleTotal, OpRecord, Run
+from roofline.core.run import BytesOrigin, ModuleTotal, OpBytes, OpRecord, Run
 from roofline.core.units import Unit, show
 
 
@@ -73,9 +73,49 @@ def op_rows(run: Run) -> list[Row]:
 
     Ops that have a time but no roof follow by their time: what they could gain is unknown.
     """
+    return _sorted_rows(run, run.ops)
+
+
+def op_kinds(run: Run) -> list[Row]:
+    """Ops of one kind (name, phase and bound) in one row each, in the same order as `op_rows`.
+
+    The module is the one where the kind gains most, with how many others it runs in: "layer1.0.conv3 +52".
+    """
+    kinds: dict[tuple[str, str, str], list[Row]] = {}
+    for row in op_rows(run):
+        kinds.setdefault((row.op.name, row.op.phase, row.bound), []).append(row)
+    return _sorted_rows(run, [_merged([row.op for row in rows]) for rows in kinds.values()])
+
+
+def _merged(ops: list[OpRecord]) -> OpRecord:
+    first, others = ops[0], len({op.module for op in ops}) - 1
+    seconds, roof = _total(op.seconds for op in ops), _total(op.roof_s for op in ops)
+    precisions = {op.precision for op in ops}
+    return msgspec.structs.replace(
+        first,
+        module=f"{first.module} +{others}" if others else first.module,
+        calls=sum(op.calls for op in ops),
+        shapes=first.shapes if len(ops) == 1 else "",
+        precision=first.precision if len(precisions) == 1 else None,
+        needed_flops=sum(op.needed_flops for op in ops),
+        executed_flops=sum(op.executed_flops for op in ops),
+        vector_flops=sum(op.vector_flops for op in ops),
+        bytes=OpBytes(
+            operator=_total(op.bytes.operator for op in ops),
+            cached=_total(op.bytes.cached for op in ops),
+            measured=_total(op.bytes.measured for op in ops),
+        ),
+        network_bytes=sum(op.network_bytes for op in ops),
+        seconds=seconds,
+        roof_s=roof,
+        efficiency_fraction=roof / seconds if roof is not None and seconds else None,
+    )
+
+
+def _sorted_rows(run: Run, ops: Iterable[OpRecord]) -> list[Row]:
     timed, total = is_timed(run), op_time(run)
     origin = run.verdict.bytes_origin if run.verdict else None
-    rows = [_row(op, total, origin, timed=timed) for op in run.ops]
+    rows = [_row(op, total, origin, timed=timed) for op in ops]
 
     def key(row: Row) -> tuple[float, float]:
         if not timed:

@@ -6,7 +6,7 @@ from roofline.core import units
 from roofline.core.run import Run
 from roofline.report import facts
 from roofline.report.palette import ANSI_PARTS, BOUNDS
-from roofline.report.rows import Row, is_timed, op_rows, op_time, printable
+from roofline.report.rows import Row, is_timed, op_kinds, op_time, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -72,7 +72,7 @@ def _time(run: Run, width: int, *, ascii_only: bool) -> "list[Text]":
     if not parts:
         parts = facts.roof_split(run)
         lines += [Text("roof time by bound", style="bold")] if parts else []
-    times = units.column([part.seconds for part in parts], "s")
+    times = units.column([part.seconds for part in parts], "s", narrow=True)
     for part, time in zip(parts, times, strict=True):
         cells = round((width - 34) * min(1.0, part.fraction or 0))
         bar = Text(("#" if ascii_only else "█") * cells, style=ANSI_PARTS[part.name])
@@ -86,28 +86,27 @@ def _ops(run: Run, width: int) -> "Group | None":
     from rich.table import Table
     from rich.text import Text
 
-    rows = op_rows(run)[:_OPS]
+    rows = op_kinds(run)[:_OPS]
     if not rows:
         return None
     timed, wide = is_timed(run), width >= _WIDEST
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("op", no_wrap=True, overflow="ellipsis", max_width=26 if wide else 17)
     table.add_column("module", no_wrap=True)
-    if wide:
-        table.add_column("calls", justify="right", no_wrap=True)
+    table.add_column("calls", justify="right", no_wrap=True)
     table.add_column("time" if timed else "roof time", justify="right", no_wrap=True)
     table.add_column("share", justify="right", no_wrap=True)
-    table.add_column("bound", no_wrap=True)
+    table.add_column("bound", no_wrap=True, min_width=7)
     for name in ("of roof", "may save") if timed else ("FLOP/B",):
         table.add_column(name, justify="right", no_wrap=True)
-    for cells in _cells(rows, 34 if wide else 22, timed=timed):
-        table.add_row(*cells if wide else [*cells[:2], *cells[3:]])
+    for cells in _cells(rows, 32 if wide else 15, timed=timed):
+        table.add_row(*cells)
     return Group(Text(_ops_title(run), style="bold"), table)
 
 
 def _ops_title(run: Run) -> str:
-    rows = len(run.ops)
-    shown = f"{_OPS} of {rows:,} rows of ops" if rows > _OPS else facts.plural(rows, "row") + " of ops"
+    kinds = len(op_kinds(run))
+    shown = f"{_OPS} of {kinds:,} kinds of op" if kinds > _OPS else f"{facts.plural(kinds, 'kind')} of op"
     if is_timed(run):
         return f"{shown}, most to gain first; share of {units.show(op_time(run), 's')} op time"
     return f"{shown}, longest at the roof first; share of {units.show(op_time(run), 's')} roof time"
@@ -116,8 +115,8 @@ def _ops_title(run: Run) -> str:
 def _cells(rows: list[Row], room: int, *, timed: bool) -> "list[list[Text]]":
     from rich.text import Text
 
-    times = units.column([r.op.seconds if timed else r.op.roof_s for r in rows], "s")
-    gains = units.column([r.gain_s for r in rows], "s")
+    times = units.column([r.op.seconds if timed else r.op.roof_s for r in rows], "s", narrow=True)
+    gains = units.column([r.gain_s for r in rows], "s", narrow=True)
     cells = []
     for row, time, gain in zip(rows, times, gains, strict=True):
         of_roof = Text(units.percent(row.op.efficiency_fraction), style="bold magenta" if row.above_roof else "")
