@@ -91,7 +91,7 @@ def _ops(run: Run, width: int) -> "Group | None":
         return None
     timed, wide = is_timed(run), width >= _WIDEST
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("op", no_wrap=True, overflow="ellipsis", max_width=26 if wide else 17)
+    table.add_column("op", no_wrap=True, overflow="ellipsis", max_width=22 if wide else 17)
     table.add_column("module", no_wrap=True)
     table.add_column("calls", justify="right", no_wrap=True)
     table.add_column("time" if timed else "roof time", justify="right", no_wrap=True)
