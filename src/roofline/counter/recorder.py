@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import torch
@@ -13,13 +13,12 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from torch.utils._pytree import tree_leaves, tree_map
 
 from roofline.core.precision import Precision
-from roofline.core.run import Formula, Phase
-from roofline.counter.access import Accesses
+from roofline.core.run import Formula
+from roofline.counter.access import Accesses, Input, Output, Writes, mutations, values_of
 from roofline.counter.call import OpCall
 from roofline.counter.causal import CausalScopes
 from roofline.counter.modules import ModuleTracker
-from roofline.formulas.registry import Cost, call, find_rule, is_free
-from roofline.formulas.spec import tensors
+from roofline.formulas.registry import Cost, Rule, call, find_rule, is_free
 
 # Questions about a tensor's layout: answered by the tensor, they never reach a kernel. "prim" holds the rest.
 _METADATA = {
@@ -38,6 +37,18 @@ _METADATA = {
     "aten.dim",
 }
 _NOTHING = Cost()
+_DEVICE = torch.ops.prim.device.default
+
+
+class _Op(NamedTuple):
+    """What one count needs to know of an op, looked up at its first call."""
+
+    name: str
+    packet: str
+    rule: Rule | None
+    is_free: bool
+    is_question: bool
+    writes: Writes
 
 
 class Recorder(TorchDispatchMode):
@@ -62,6 +73,11 @@ class Recorder(TorchDispatchMode):
         """Say that the mode watches, rather than changes, what runs."""
         return True
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Spare each op the wrapper that keeps torch.compile out: under `record` nothing is compiled."""
+        return False
+
     def __init__(self, tracker: ModuleTracker, fake: FakeTensorMode | None = None) -> None:
         super().__init__()
         self.calls: list[OpCall] = []
@@ -73,6 +89,7 @@ class Recorder(TorchDispatchMode):
         self._fake = fake
         self._causal = CausalScopes()
         self._in_optimizer = 0
+        self._ops: dict[Any, _Op] = {}
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -88,40 +105,60 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Record one op and run it."""
+        if func is _DEVICE and type(args[0]) is FakeTensor:
+            # Most of what is dispatched on fake tensors: answered here, it skips a round through the fake mode.
+            return args[0].fake_device
         kwargs = kwargs or {}
-        name = _name(func)
-        if name in _METADATA or any(_unwraps_itself(t) for t in types):
+        op = self._ops.get(func) or self._look_up(func)
+        if op.is_question or any(t is not FakeTensor and _unwraps_itself(t) for t in types):
             return NotImplemented
-        if self._fake is not None and any(_is_real(t) for t in tree_leaves([args, kwargs])):
+        if self._fake is not None and _holds_real(args, kwargs):
             return self._on_fakes(func, types, args, kwargs)
-        if name.startswith("prim.") or is_free(name):
+        if op.is_free:
             self.free_calls += 1
             return func(*args, **kwargs)
-        rule = find_rule(name)
-        if rule is None:
+        if op.rule is None:
             inner = self._taken_apart(func, args, kwargs)
             if inner is not NotImplemented:
                 return inner
-        specs, spec_kwargs = self.accesses.specs(args), self.accesses.specs(kwargs)
-        reads = self.accesses.inputs(func, args, kwargs)
+        return self._counted(op, func, args, kwargs)
+
+    def _counted(self, op: _Op, func: Any, args: Any, kwargs: Any) -> Any:
+        seen: list[Input] = []
+        specs, spec_kwargs = self.accesses.arguments(args, kwargs, op.writes, seen)
         out = func(*args, **kwargs)
-        out_specs = self.accesses.specs(out)
-        cost, formula = self._cost(name, rule, specs, spec_kwargs, out_specs)
+        outputs: list[Output] = []
+        out_specs = self.accesses.results(out, outputs)
+        cost, formula = self._cost(op, args, specs, spec_kwargs, out_specs)
+        in_backward = torch._C._current_graph_task_id() != -1
         self.calls.append(
             OpCall(
-                name=".".join(name.split(".")[:2]),
+                name=op.packet,
                 module=self._tracker.current(),
-                phase=self._phase(),
-                tensor_shapes=tuple(s.shape for s in tensors([specs, spec_kwargs])),
-                precision=_precision(cost, (specs, spec_kwargs, out_specs)),
+                phase="optimizer" if self._in_optimizer else "backward" if in_backward else "forward",
+                tensor_shapes=tuple([i.spec.shape for i in seen]),
+                precision=_precision(cost, seen, outputs),
                 cost=cost,
                 formula=formula,
-                recomputed=_is_recomputation(),
-                reads=self.accesses.read(reads, cost),
-                writes=self.accesses.written(func, reads, out, cost),
+                recomputed=in_backward and _is_recomputation(),
+                reads=self.accesses.read(seen, cost),
+                writes=self.accesses.written(seen, outputs, cost),
             )
         )
         return out
+
+    def _look_up(self, func: Any) -> _Op:
+        name = _name(func)
+        op = _Op(
+            name=name,
+            packet=".".join(name.split(".")[:2]),
+            rule=find_rule(name),
+            is_free=is_free(name),
+            is_question=name in _METADATA or name.startswith("prim."),
+            writes=mutations(func),
+        )
+        self._ops[func] = op
+        return op
 
     def _taken_apart(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Run an op without a formula by the ops that it consists of, recording those; NotImplemented if it can't."""
@@ -165,29 +202,27 @@ class Recorder(TorchDispatchMode):
                 return value
             copy = self._fake.from_tensor(value)  # type: ignore[union-attr]
             originals[id(copy)] = value
+            if (values := values_of(value)) is not None:
+                self.accesses.known_values[id(copy)] = values
             return copy
 
         args, kwargs = tree_map(to_fake, (args, kwargs))
         out = self.__torch_dispatch__(func, types, args, kwargs)
+        self.accesses.known_values.clear()
         return tree_map(lambda value: originals.get(id(value), value), out)
 
-    def _cost(self, name: str, rule: Any, specs: Any, kwargs: Mapping[str, Any], out: Any) -> tuple[Cost, Formula]:
-        if rule is None:
+    def _cost(self, op: _Op, args: Any, specs: Any, kwargs: Mapping[str, Any], out: Any) -> tuple[Cost, Formula]:
+        if op.rule is None:
             return _NOTHING, "none"
         try:
-            cost = call(rule, specs, kwargs, out)
+            cost = call(op.rule, specs, kwargs, out)
         except Exception as error:  # noqa: BLE001 — a formula's fault must not end the program being counted
-            self.failures[name] = f"{type(error).__name__}: {error}"
+            self.failures[op.name] = f"{type(error).__name__}: {error}"
             return _NOTHING, "none"
-        needed = self._causal.needed_fraction(".".join(name.split(".")[:2]))
+        needed = self._causal.needed_fraction(op.packet)
         if needed is not None and cost.needed is None:
             cost = msgspec.structs.replace(cost, needed=round(cost.matrix * needed))
         return cost, cost.formula
-
-    def _phase(self) -> Phase:
-        if self._in_optimizer:
-            return "optimizer"
-        return "forward" if torch._C._current_graph_task_id() == -1 else "backward"
 
     def _optimizer_starts(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         self._in_optimizer += 1
@@ -216,12 +251,32 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
 
 
-def _precision(cost: Cost, specs: Any) -> Precision | None:
+def _holds_real(args: Any, kwargs: Any) -> bool:
+    """Whether a real tensor is among the arguments; most calls have a flat list of them."""
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        kind = type(value)
+        if kind is FakeTensor:
+            continue
+        if kind is list or kind is tuple or kind is dict:
+            if any(_is_real(leaf) for leaf in tree_leaves(value)):
+                return True
+        elif _is_real(value):
+            return True
+    return False
+
+
+def _precision(cost: Cost, inputs: list[Input], outputs: list[Output]) -> Precision | None:
     """The formula's precision, else that of the first floating-point tensor, else of any tensor with one."""
     if cost.precision is not None:
         return cost.precision
-    known = [s.precision for s in tensors(specs) if s.precision is not None]
-    return next((p for p in known if not p.is_integer), known[0] if known else None)
+    integer = None
+    for spec in [*[i.spec for i in inputs], *[o.spec for o in outputs]]:
+        precision = spec.precision
+        if precision is not None:
+            if not precision.is_integer:
+                return precision
+            integer = integer or precision
+    return integer
 
 
 def _is_recomputation() -> bool:
