@@ -159,7 +159,7 @@ def _facts(chosen: dict[str, Any]) -> Any:
     )
     missing = () if width else ("attention is left out of all conventions: give --layers and --hidden",)
     return ModelFacts(
-        name=f"{chosen['params']:g} parameters",
+        name=f"{chosen['params']:,.0f} parameters",
         parameters=round(chosen["params"]),
         active=round(chosen["active_params"]) if chosen["active_params"] else None,
         input_embedding=table,

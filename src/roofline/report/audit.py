@@ -2,12 +2,16 @@
 
 import textwrap
 
+import msgspec
+
 from roofline.analysis.audit import Audit, Claim, Finding
 from roofline.core.units import column, percent
-from roofline.plan.conventions import Score
+from roofline.plan.conventions import Row, Score
 
 _WIDTH = 110
 _SHOWN_OTHERS = 3
+# Above this a mistake that fits may do so by chance.
+_LIKELY = 0.1
 
 
 def text(claim: Claim, found: Audit) -> str:
@@ -38,11 +42,15 @@ def _finding(finding: Finding) -> str:
     lines += [_wrapped(f"     {what:<{width}}  {how}", " " * (width + 7)) for what, how in finding.arithmetic]
     others = [e for e in finding.explanations[1:] if e.fault][:_SHOWN_OTHERS]
     lines += [_wrapped(f"     or: {e.fault} ({e.convention or e.peak})", "         ") for e in others]
+    if finding.chance_fraction is not None and finding.chance_fraction > _LIKELY:
+        share = percent(finding.chance_fraction, 2)
+        said = f"weak evidence: some mistake would reproduce {share} of all figures as rough as this one"
+        lines.append(_wrapped(f"     {said}", "     "))
     return "\n".join(lines)
 
 
 def _table(score: Score) -> str:
-    rows = score.rows
+    rows = _merged(score.rows)
     flops = column([r.flops_per_token for r in rows], "FLOP", digits=4)
     rates = column([r.flops_per_s for r in rows], "FLOP/s", digits=4)
     cells = [
@@ -57,6 +65,16 @@ def _table(score: Score) -> str:
         ).rstrip()
         for row in (head, *cells)
     )
+
+
+def _merged(rows: tuple[Row, ...]) -> list[Row]:
+    """Conventions that count alike for this model, on one line."""
+    found: dict[float, Row] = {}
+    for row in rows:
+        first = found.get(row.flops_per_token)
+        name = f"{first.convention}, {row.convention}" if first else row.convention
+        found[row.flops_per_token] = msgspec.structs.replace(first or row, convention=name)
+    return list(found.values())
 
 
 def _wrapped(line: str, indent: str) -> str:

@@ -80,7 +80,7 @@ def _of_gemm(gemm: Gemm, flops_per_s: float) -> Traffic:
     """Operands and result once, in the time that the FLOP took."""
     value = gemm.bytes * flops_per_s / gemm.flops
     return Traffic(
-        name="compulsory",
+        name="operands and result once each",
         bytes_per_s=value,
         arithmetic=(
             ("FLOP", f"2·M·N·K = {show(gemm.flops, 'FLOP', digits=4)}"),

@@ -49,7 +49,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         expected: The figure by the default convention, counted rightly; None where it can't be computed.
         status: Whether it adds up.
         sentence: In words.
-        explanations: What reproduces the figure, right ways first.
+        explanations: What reproduces the figure: right ways, or else mistakes.
+        chance_fraction: Share of all figures as rough as this one that some mistake would reproduce: how little it
+            says that one does; None where no mistake is named.
         arithmetic: The best explanation, or the right count where there is none.
     """
 
@@ -60,6 +62,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     sentence: str
     explanations: tuple[Explanation, ...] = ()
+    chance_fraction: float | None = None
     arithmetic: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -94,7 +97,11 @@ def agrees(value: float, claimed: Quoted, inputs: Iterable[Quoted], tolerance: f
         inputs: Quoted numbers that `value` was computed from.
         tolerance: Relative tolerance to use in place of the rounding.
     """
+    return abs(value - claimed.value) <= reach_of(value, claimed, inputs, tolerance)
+
+
+def reach_of(value: float, claimed: Quoted, inputs: Iterable[Quoted], tolerance: float | None) -> float:
+    """How far a computed figure may be from the claimed one and still agree."""
     if tolerance is not None:
-        return abs(value - claimed.value) <= tolerance * claimed.value
-    reach = claimed.slack + value * (_PEAK_ROUNDING + sum(q.relative_slack for q in inputs))
-    return abs(value - claimed.value) <= reach
+        return tolerance * claimed.value
+    return claimed.slack + value * (_PEAK_ROUNDING + sum(q.relative_slack for q in inputs))

@@ -5,7 +5,16 @@ from collections.abc import Callable
 import msgspec
 
 from roofline.analysis.audit.claim import Claim
-from roofline.analysis.audit.finding import NAMES, Explanation, Finding, Status, Subject, agrees, figure
+from roofline.analysis.audit.finding import (
+    NAMES,
+    Explanation,
+    Finding,
+    Status,
+    Subject,
+    agrees,
+    figure,
+    reach_of,
+)
 from roofline.analysis.audit.hypotheses import Division, Peak, divisions, peaks, rate_line
 from roofline.analysis.audit.quoted import Quoted
 from roofline.core.units import Unit, show
@@ -14,7 +23,11 @@ from roofline.plan.conventions import Convention, ModelFacts, Recompute, convent
 
 Line = tuple[str, str]
 _RECOMPUTED = "the numerator has work that was computed twice: this is an HFU"
+_SCORES_AGAIN = "attention scores, in the backward pass of a fused attention"
 _KEPT_EXPLANATIONS = 8
+# Conventions that a mistake is looked for under: with the rare ones too, chance explains too much.
+_USUAL = ("", "needed", "palm", "nanogpt", "matmul", "torchtitan", "megatron", "6n", "lora", "forward", "2n")
+_WRONG_ANYWAY = ("instrumented", "lingua", "moe-total", "lora-as-full")
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,9 +97,11 @@ def _judge(claim: Claim, subject: Subject, claimed: Quoted, ways: list[Way], sou
     unit: Unit = "FLOP/s" if subject == "flops_per_s" else ""
     inputs = [source] if source else []
     right = [w for w in ways if not w.faults]
-    matches = [w for w in ways if len(w.faults) <= 1 and agrees(w.value, claimed, inputs, claim.tolerance)]
-    sound = [w for w in matches if not w.faults]
-    kept = tuple(_explained(subject, w) for w in (sound or _one_per_fault(matches))[:_KEPT_EXPLANATIONS])
+    usual = [w for w in ways if w.count.convention in (*_USUAL, *_WRONG_ANYWAY)]
+    wrong = [w for w in usual if len(w.faults) == 1]
+    sound = [w for w in right if agrees(w.value, claimed, inputs, claim.tolerance)]
+    mistaken = [w for w in wrong if agrees(w.value, claimed, inputs, claim.tolerance)]
+    kept = tuple(_explained(subject, w) for w in (sound or _one_per_fault(mistaken))[:_KEPT_EXPLANATIONS])
     status: Status = "holds" if sound else "fault" if kept else "unexplained"
     return Finding(
         subject=subject,
@@ -94,8 +109,9 @@ def _judge(claim: Claim, subject: Subject, claimed: Quoted, ways: list[Way], sou
         claimed=claimed.value,
         expected=right[0].value,
         status=status,
-        sentence=_sentence(subject, claimed.value, [w.value for w in right], kept, unit),
+        sentence=_sentence(claimed.value, right, kept, unit),
         explanations=kept,
+        chance_fraction=_chance(wrong, claimed, inputs, claim.tolerance) if status == "fault" else None,
         arithmetic=(kept[0] if kept else _explained(subject, right[0])).arithmetic,
     )
 
@@ -115,18 +131,29 @@ def narrowed(finding: Finding, shared: set[str]) -> Finding:
     return msgspec.structs.replace(finding, explanations=kept, sentence=said, arithmetic=kept[0].arithmetic)
 
 
-def _sentence(
-    subject: Subject, claimed: float, values: list[float], kept: tuple[Explanation, ...], unit: Unit
-) -> str:
+def _chance(wrong: list[Way], claimed: Quoted, inputs: list[Quoted], tolerance: float | None) -> float:
+    """Share of all figures from zero to twice the claimed one that some mistake would reproduce as well."""
+    reached, covered, end = 2 * claimed.value, 0.0, 0.0
+    for value in sorted(w.value for w in wrong):
+        reach = reach_of(value, claimed, inputs, tolerance)
+        low, high = max(value - reach, end), min(value + reach, reached)
+        covered += max(0.0, high - low)
+        end = max(end, high)
+    return covered / reached
+
+
+def _sentence(claimed: float, right: list[Way], kept: tuple[Explanation, ...], unit: Unit) -> str:
     if kept and not kept[0].fault:
         return f"adds up{_by(kept)}"
-    low, high = figure(min(values), unit), figure(max(values), unit)
-    honest = f"right is {low}" if low == high else f"right is {low} to {high}, by convention"
+    shown = {w.count.convention: w.value for w in reversed(right) if w.count.convention in ("", "palm")}
+    shown[right[0].count.convention] = right[0].value
+    by = [figure(value, unit) + (f" by {name}" if name else "") for name, value in shown.items()]
+    honest = f"right is {' or '.join(reversed(by))}"
     over = "; above 100 % of a peak nothing can be" if unit == "" and claimed > 1 else ""
     if not kept:
         return f"does not add up, and no usual mistake explains it: {honest}{over}"
-    more = f" (or {len(kept) - 1} other mistakes that give the same figure)" if len(kept) > 1 else ""
-    return f"does not add up: {kept[0].fault}{more}; {honest}{over}"
+    more = f" (or {len(kept) - 1} more: see below)" if len(kept) > 1 else ""
+    return f"does not add up; it comes out if {kept[0].fault}{more}; {honest}{over}"
 
 
 def _by(kept: tuple[Explanation, ...]) -> str:
@@ -153,7 +180,7 @@ def _counts(claim: Claim, subject: Subject) -> list[Count]:
         )
     found = []
     for convention in conventions():
-        if convention.phase != claim.phase or not convention.applies(claim.facts):
+        if convention.phase != claim.phase or not convention.fits(claim.facts):
             continue
         if convention.reads_sequence and claim.tokens.sequence < 1:
             continue
@@ -169,7 +196,7 @@ def _fault(convention: Convention, recompute: Recompute, subject: Subject, ran: 
     found = [convention.fault] if convention.fault else []
     twice = recompute.name != "none" or convention.counts == "executed"
     if subject == "mfu" and twice:
-        found.append(f"{_RECOMPUTED} ({recompute.title if recompute.name != 'none' else convention.caveat})")
+        found.append(f"{_RECOMPUTED} ({recompute.title if recompute.name != 'none' else _SCORES_AGAIN})")
     if subject == "hfu" and ran is not None and recompute.name != ran:
         found.append(f'the run recomputes "{ran}", but "{recompute.name}" is counted')
     if convention.counts == "executed" and recompute.name != "none":

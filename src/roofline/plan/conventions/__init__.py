@@ -9,6 +9,7 @@ from roofline.plan.conventions.recompute import recomputations as recomputations
 from roofline.plan.conventions.rules import Convention as Convention
 from roofline.plan.conventions.rules import Tokens as Tokens
 from roofline.plan.conventions.rules import named as named
+from roofline.plan.conventions.score import Row as Row
 from roofline.plan.conventions.score import Score as Score
 from roofline.plan.conventions.score import score as score
 from roofline.plan.conventions.table import conventions as conventions

@@ -75,4 +75,4 @@ def _attention_again(convention: Convention, facts: ModelFacts, tokens: Tokens) 
 
 
 def _forward_again(convention: Convention, facts: ModelFacts, tokens: Tokens) -> float:
-    return 2 * convention.weights.count(facts) + _attention_again(convention, facts, tokens)
+    return 2 * (convention.weights.count(facts) + facts.adapters) + _attention_again(convention, facts, tokens)

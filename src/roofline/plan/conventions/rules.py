@@ -78,6 +78,7 @@ class Convention(msgspec.Struct, frozen=True, kw_only=True):
         context: Which attention; None leaves attention out.
         weight_passes: Passes over the weights, in forward passes.
         attention_passes: Passes over attention, in forward passes.
+        knows_adapters: Frozen weights under LoRA adapters have no weight gradient in it: two passes, not three.
         applies: Whether it says anything about a model of this kind.
         fault: What is wrong with it, where it is an error rather than a choice; empty otherwise.
     """
@@ -93,6 +94,7 @@ class Convention(msgspec.Struct, frozen=True, kw_only=True):
     context: Context | None = None
     weight_passes: float = 3
     attention_passes: float = 3
+    knows_adapters: bool = False
     applies: Callable[[ModelFacts], bool] = lambda m: True
     fault: str = ""
 
@@ -101,10 +103,17 @@ class Convention(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the count depends on the sequence length."""
         return self.context is not None
 
+    def fits(self, facts: ModelFacts) -> bool:
+        """Whether it is a way to count this model: full training does not count a LoRA run."""
+        trains_all = self.phase == "train" and not self.knows_adapters and not self.fault
+        return self.applies(facts) and not (facts.adapters and trains_all)
+
     def weight_flops(self, facts: ModelFacts) -> float:
         """FLOP per token on weights."""
-        adapters = 6 * facts.adapters if self.name == "lora" else 0
-        return 2 * self.weights.count(facts) * self.weight_passes + adapters
+        one_pass = 2 * self.weights.count(facts)
+        if facts.adapters and self.knows_adapters:
+            return one_pass * (self.weight_passes - 1) + 2 * facts.adapters * self.weight_passes
+        return one_pass * self.weight_passes
 
     def attention_flops(self, facts: ModelFacts, tokens: Tokens) -> float:
         """FLOP per token on attention scores and their product with the values."""

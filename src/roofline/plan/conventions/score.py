@@ -90,7 +90,7 @@ def score(
         )
     peak = machine.matrix_peak(precision).value
     per_device = tokens_per_s / num_devices
-    chosen = [c for c in conventions() if c.phase == phase and c.applies(facts) and not c.fault]
+    chosen = [c for c in conventions() if c.phase == phase and c.fits(facts) and not c.fault]
     rows = tuple(_row(c, facts, tokens, per_device, peak) for c in chosen)
     extra = _extra(chosen[0], facts, tokens, recompute) if phase == "train" and recompute else None
     bandwidth = machine.dram.value if bytes_per_token is not None else None

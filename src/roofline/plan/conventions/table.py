@@ -36,9 +36,11 @@ def _published() -> tuple[Convention, ...]:
             formula="6·N_mm + 12·L·H·D·P/T",
             source="this project: the matrix work that a perfect program does; P = Σ min(i, W) within each document",
             used_by="roofline, as its MFU",
-            caveat="the strictest count: causal, windowed, within documents, no lookup tables; the lowest MFU",
+            caveat="the strictest count: causal, windowed, within documents, no lookup tables; under LoRA 4·N_mm + "
+            "6·N_adapters",
             weights=MULTIPLIED,
             context=NEEDED,
+            knows_adapters=True,
         ),
         Convention(
             name="palm",
@@ -152,7 +154,7 @@ def _special() -> tuple[Convention, ...]:
             caveat="6·N on a LoRA run counts a third of its work that is never done",
             weights=MULTIPLIED,
             context=FULL,
-            weight_passes=2,
+            knows_adapters=True,
             applies=lambda m: m.adapters > 0,
         ),
         Convention(
