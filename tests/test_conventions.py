@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,8 @@ from roofline.plan.conventions import (
 )
 from roofline.plan.conventions.markdown import updated
 from roofline.plan.parts import Mlp
+from roofline.plan.planner import plan
+from roofline.plan.workload import Workload
 
 _ROOT = Path(__file__).parents[1]
 _CONFIGS = _ROOT / "../shared/data/configs"
@@ -262,6 +265,29 @@ def test_parameter_counts_are_those_of_instantiated_models() -> None:
             assert facts.parameters == int(row["params"]), row["config"]
             assert facts.active_parameters == int(row["active_params"] or row["params"]), row["config"]
             checked += 1
+    assert checked > 30
+
+
+@pytest.mark.parametrize("phase", ["train", "prefill"])
+def test_the_closed_form_and_the_plan_op_by_op_agree(phase: Literal["train", "prefill"]) -> None:
+    if not _CONFIGS.exists():
+        pytest.skip("the public configs are not here")
+    s, machine, checked = 4096, machines.find("h100-sxm"), 0
+    convention = named("needed" if phase == "train" else "forward")
+    for path in sorted(_CONFIGS.glob("*.json")):
+        architecture = config.load(str(path))
+        if architecture.model_type in ("t5", "whisper"):
+            continue
+        facts = facts_of(architecture)
+        planned = plan(architecture, machine, Workload(phase=phase, context=0, tokens=s, all_logits=True))
+        by_op = sum(op.needed_flops for op in planned.records)
+        # The conventions' N has norms and biases in it, which no matrix product multiplies.
+        closed = convention.flops_per_token(facts, Tokens(sequence=s)) - 2 * convention.weight_passes * facts.vectors
+        if any("recurrence" in note for note in facts.notes):
+            assert closed * s < by_op, path.name
+            continue
+        assert closed * s == pytest.approx(by_op, rel=1e-12), path.name
+        checked += 1
     assert checked > 30
 
 

@@ -18,7 +18,7 @@ def text(claim: Claim, found: Audit) -> str:
     """Write the audit as plain text."""
     blocks = [_heading(claim), *(_finding(f) for f in found.findings)]
     if found.score is not None:
-        blocks.append(_table(found.score))
+        blocks.append(score_table(found.score))
     if claim.facts is not None and claim.facts.notes:
         blocks.append("\n".join(_wrapped(f"note: {note}", "      ") for note in claim.facts.notes))
     return "\n\n".join(blocks)
@@ -49,7 +49,8 @@ def _finding(finding: Finding) -> str:
     return "\n".join(lines)
 
 
-def _table(score: Score) -> str:
+def score_table(score: Score) -> str:
+    """Write what every convention makes of a throughput, conventions that count alike on one line."""
     rows = _merged(score.rows)
     flops = column([r.flops_per_token for r in rows], "FLOP", digits=4)
     rates = column([r.flops_per_s for r in rows], "FLOP/s", digits=4)

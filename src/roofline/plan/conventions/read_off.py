@@ -24,7 +24,7 @@ def facts_of(architecture: Architecture) -> ModelFacts:
         )
     tower = architecture.tower.params() if architecture.tower else 0
     width = architecture.width
-    vectors = sum(n * _vectors(layer, width) for layer, n in groups)
+    vectors = sum(n * _vectors(layer, width) for layer, n in groups) + sum(m.bias for m in architecture.head)
     return ModelFacts(
         name=architecture.name + (" (without its tower)" if tower else ""),
         parameters=architecture.params() - tower,

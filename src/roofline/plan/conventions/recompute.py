@@ -54,7 +54,7 @@ def recomputations() -> tuple[Recompute, ...]:
             title="all layers are run again, the output head is not",
             formula="+ 2·(N − head) + 4·L·H·Q·S",
             source="Narayanan et al. 2021 (arXiv 2104.04473): 96·B·S·L·h²·(1 + S/6h + V/16Lh)",
-            used_by="Megatron-LM and Megatron-DeepSpeed logs before 2023, BLOOM",
+            used_by="Megatron-LM's paper of 2021",
             extra=lambda c, m, t: _forward_again(c, m, t) - 2 * m.output_head,
         ),
         Recompute(
