@@ -229,3 +229,13 @@ def test_without_a_machine_there_is_no_verdict() -> None:
     run = msgspec.structs.replace(run_of(gemm(1, 1)), machine=None)
     with pytest.raises(MachineError, match="no machine to judge by"):
         judge(run)
+
+
+def test_on_a_cpu_dispatch_is_idle_time() -> None:
+    # Launch 1 µs. A tiny op of 3 µs is all dispatch (case B73); of a 1 s copy one launch is.
+    cpu = msgspec.structs.replace(TOY, kind="cpu", launch_s=Ceiling(1e-6, "measured"))
+    tiny = judge(run_of(copy(8, 3e-6), wall=4e-6), cpu)
+    assert tiny.verdict is not None and tiny.verdict.bound == Bound.OVERHEAD
+    assert tiny.time_budget is not None and tiny.time_budget.idle_s == pytest.approx(4e-6, rel=1e-3)
+    long = judge(run_of(copy(50e9, 1.0), wall=1.0), cpu)
+    assert long.time_budget is not None and long.time_budget.idle_s == pytest.approx(1e-6)

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from roofline.core.roof import Bound
 from roofline.core.run import OpRecord, Run, TimeBudget
 
+# The launch cost is that of the cheapest op. Allocation, type promotion and wrappers make it several times that for
+# others, so that a shorter op tells nothing of its kernel.
+_SHORT_OP_LAUNCHES = 10
 _PARTS = ("compute_s", "memory_s", "inefficiency_s", "network_s", "idle_s")
 _PART_OF_BOUND = {Bound.COMPUTE: "compute_s", Bound.MEMORY: "memory_s", Bound.NETWORK: "network_s"}
 
@@ -71,11 +74,18 @@ def _shrink(parts: dict[str, float], wall: float) -> None:
 
 
 def _dispatch_s(run: Run, timed: Sequence[OpRecord]) -> float:
+    """Time that a CPU spends on dispatching ops: one launch per call; all of an op that lasts a few launches only."""
     machine = run.machine
     if machine is None or machine.kind != "cpu" or machine.launch_s is None:
         return 0.0
     launch = machine.launch_s.value
-    return sum(min(op.calls * launch, max(0.0, (op.seconds or 0.0) - (op.roof_s or 0.0))) for op in timed)
+    total = 0.0
+    for op in timed:
+        seconds = op.seconds or 0.0
+        above_roof = max(0.0, seconds - (op.roof_s or 0.0))
+        is_short = seconds <= op.calls * launch * _SHORT_OP_LAUNCHES
+        total += above_roof if is_short else min(op.calls * launch, above_roof)
+    return total
 
 
 def _settled(parts: dict[str, float], wall: float) -> dict[str, float]:
