@@ -279,6 +279,25 @@ def test_any_honest_mfu_adds_up(figure: float) -> None:
     assert "palm" in {e.convention for e in finding.explanations}
 
 
+def test_a_rate_above_the_peak_is_impossible() -> None:
+    # Case B02: 322 TFLOP/s on a card of 312, with causal attention counted full.
+    finding = _only(Claim(machine=machines.find("a100-sxm-80gb"), flops_per_s=quantity("322 TFLOP/s", "FLOP/s")))
+    assert finding.status == "unexplained"
+    assert "causal attention counted full" in finding.sentence
+    assert "103.2 %" in finding.sentence
+
+
+def test_a_bandwidth_above_the_memory_s_is_impossible_and_one_below_is_a_share_of_it() -> None:
+    # Case B72: a kernel whose data fits into the cache.
+    card = machines.find("rtx-5090")
+    high = _only(Claim(machine=card, bytes_per_s=quantity("5019 GB/s", "B/s")))
+    assert high.status == "unexplained"
+    assert "cache" in high.sentence
+    low = _only(Claim(machine=card, bytes_per_s=quantity("896 GB/s", "B/s")))
+    assert low.status == "holds"
+    assert "50.00 % of the memory bandwidth" in low.sentence
+
+
 def test_an_mbu_that_counts_all_devices_is_found_out() -> None:
     machine = machines.find("h100-sxm")
     bytes_per_token = 2 * (8_030_261_248 - 525_336_576) + 1000 * 131_072
@@ -362,6 +381,9 @@ def test_a_step_time_and_a_rate_per_device_are_the_same_throughput(capsys: pytes
         ("--gemm 1,2 --flops-per-s 1T", "3 whole numbers"),
         ("--speedup 2x --from-machine a100-sxm-80gb", "belong together"),
         ("--documents 5,x --mfu 45%", "whole numbers"),
+        ("--documents 5,6 --sequence 12 --mfu 45%", "hold 11 tokens"),
+        ("--params 1e9 --embedding-params 2e9 --tokens-per-s 5", "more than all"),
+        ("no-such-model --mfu 45%", "no model"),
         ("--tokens-per-s -5 --params 1e9", "not a quantity"),
     ],
 )

@@ -155,8 +155,10 @@ def test_the_bandwidth_of_deepgemm_follows_from_its_rate() -> None:
             bytes_per_s=quantity(row["Memory bandwidth"], "B/s"),
             tolerance=0.005,
         )
-        (finding,) = audit(claim).findings
+        finding, rate = audit(claim).findings
         assert finding.status == "holds", (row, finding.sentence)
+        assert rate.status == "holds"
+        assert rate.arithmetic[0][0] == "dense FP8 peak"
         m, n, k = gemm.m, gemm.n, gemm.k
         seconds = 2 * m * n * k / (float(row["Computation"].split()[0]) * 1e12)
         assert finding.expected == pytest.approx((m * k + n * k + 2 * m * n) / seconds)

@@ -14,13 +14,19 @@ _MISSED = 3
 
 _model = options(
     click.argument("model", required=False),
-    click.option("--params", type=Quantity(""), help="Parameters, where no config describes the model: 70e9."),
-    click.option("--active-params", type=Quantity(""), help="Of these, what one token uses (mixture of experts)."),
-    click.option("--embedding-params", type=Quantity(""), help="Of these, the input table."),
+    click.option(
+        "--params", metavar="N", type=Quantity(""), help="Parameters, where no config describes the model: 70e9."
+    ),
+    click.option(
+        "--active-params", metavar="N", type=Quantity(""), help="Of these, what one token uses (mixture of experts)."
+    ),
+    click.option("--embedding-params", metavar="N", type=Quantity(""), help="Of these, the input table."),
     click.option("--tied", is_flag=True, help="The output head is the input table."),
     click.option("--layers", type=click.IntRange(min=1), help="Layers with attention."),
     click.option("--hidden", type=click.IntRange(min=1), help="Query heads × their width."),
-    click.option("--lora-params", type=Quantity(""), help="Parameters of LoRA adapters; the rest is frozen."),
+    click.option(
+        "--lora-params", metavar="N", type=Quantity(""), help="Parameters of LoRA adapters; the rest is frozen."
+    ),
     click.option("--sequence", type=click.IntRange(min=1), help="Tokens per sequence."),
     click.option("--documents", help="Lengths of the documents packed into a sequence: 512,512,1024,2048."),
 )
@@ -105,6 +111,11 @@ def _claim(chosen: dict[str, Any]) -> Any:
         return quantity(chosen[name], unit) if chosen[name] else None
 
     documents = _numbers(chosen["documents"], "--documents") if chosen["documents"] else ()
+    if documents and chosen["sequence"] not in (None, sum(documents)):
+        raise UsageError(
+            f"--documents hold {sum(documents)} tokens, not the {chosen['sequence']} of --sequence",
+            "list padding as a document of its own, or leave --sequence out",
+        )
     return Claim(
         machine=machines.resolve(chosen["machine"]),
         precision=_precision(chosen["precision"]),
@@ -154,6 +165,9 @@ def _facts(chosen: dict[str, Any]) -> Any:
     if bool(chosen["layers"]) != bool(chosen["hidden"]):
         raise UsageError("attention needs --layers and --hidden", "give both, or neither to leave attention out")
     width, table = chosen["hidden"], round(chosen["embedding_params"] or 0)
+    for option in ("active_params", "embedding_params"):
+        if (chosen[option] or 0) > chosen["params"]:
+            raise UsageError(f"--{option.replace('_', '-')} is more than all --params", "check the three")
     attention = (
         (AttentionLayers(layers=chosen["layers"], heads=1, qk_head_dim=width, v_head_dim=width),) if width else ()
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from roofline.analysis.audit.bytes import bytes_findings
+from roofline.analysis.audit.ceiling import ceiling_findings
 from roofline.analysis.audit.claim import Claim
 from roofline.analysis.audit.finding import Finding
 from roofline.analysis.audit.flops import narrowed, rate_finding, ratio_finding
@@ -55,6 +56,7 @@ def _findings(claim: Claim) -> Iterable[Finding]:
     if claim.hfu is not None:
         yield ratio_finding(claim, "hfu", claim.hfu)
     yield from bytes_findings(claim)
+    yield from ceiling_findings(claim)
     if claim.speedup is not None:
         if claim.before is None:
             raise UsageError("a speed-up over what?", "give --from-machine and --from-mfu")
