@@ -69,7 +69,7 @@ def measure_target(
             fused = FusedBytes()
         with fused.watching() if fused else nullcontext():
             timing = time_step(program.step, options.device, seconds=seconds, compiled=options.compiled)
-        warnings = [*filter(None, [busy_warning(described)]), *doubts(timing)]
+        warnings = [*filter(None, [busy_warning(described)]), *doubts(timing), *_foreign(roofs, options.device)]
         times = None
         if can_profile(options.device):
             say("4/5 per-op times from the profiler")
@@ -187,6 +187,16 @@ def _real_program(target: Target, options: Options) -> tuple[Any, Made]:
             f"{target.label} returns one module again and again", "let the factory make a new module at every call"
         )
     return built, made
+
+
+def _foreign(roofs: Machine, device: str) -> list[str]:
+    """Warn of a roof that is not that of the device that was timed."""
+    from roofline import machines
+
+    own = machines.detect(device)
+    if own.key == roofs.key or (own.kind == roofs.kind == "cpu"):
+        return []
+    return [f"timed on {own.name} but judged by the roof of {roofs.name}: the ratios compare two machines"]
 
 
 def _drift(profile: Any, wall_s: float) -> float:
