@@ -154,7 +154,7 @@ def _latent_layer(part: LatentAttention, width: int, where: str, flow: Flow, set
     if part.index_heads:
         yield _index_scores(part, f"{where}.indexer", flow, setting)
     yield from _gathered(part.kv_elements, where, flow, setting)
-    # Keys and values of cached tokens are made anew from their latent vectors, unless absorbed or cached per head.
+    # Keys and values of cached tokens are made anew from their latent vectors, unless absorbed.
     again = flow.past if mode == "expanded" else 0
     yield linear(part.up_projection(), flow.sequences * (flow.queries + again), where, setting)
     yield _latent_core(part, where, flow, setting, mode)
@@ -169,9 +169,8 @@ def _latent_core(part: LatentAttention, where: str, flow: Flow, setting: Setting
     absorbed = mode == "absorbed"
     depths = (part.kv_rank + part.rope, part.kv_rank) if absorbed else (part.nope + part.rope, part.value)
     chosen = min(flow.past, part.index_tokens) if part.index_tokens and flow.queries == 1 else flow.past
-    cached = part.heads * sum(depths) if mode == "per-head" else part.kv_elements
     read = flow.sequences * _cached_read(chosen, flow) + flow.tokens
-    state = 0.0 if setting.trains else read * cached * setting.kv_item
+    state = 0.0 if setting.trains else read * part.kv_elements * setting.kv_item
     made = 0 if absorbed else flow.tokens * part.heads * (part.nope + part.value) * setting.item
     queries = flow.tokens * part.heads * depths[0] * setting.item
     out = flow.tokens * part.heads * depths[1] * setting.item

@@ -197,8 +197,9 @@ def _of_config(quantization: Mapping[str, Any]) -> Format:
 
 def _compressed(quantization: Mapping[str, Any]) -> Format:
     groups = quantization.get("config_groups") or {}
-    weights = next((g.get("weights") for g in groups.values() if isinstance(g, Mapping) and g.get("weights")), None)
-    bits, kind = (weights or {}).get("num_bits"), (weights or {}).get("type")
+    found = [g["weights"] for g in groups.values() if isinstance(g, Mapping) and g.get("weights")]
+    weights: Mapping[str, Any] = found[0] if found else {}
+    bits, kind = weights.get("num_bits"), weights.get("type")
     if bits == 8:
         return _FORMATS["fp8" if kind == "float" else "int8"]
     if bits == 4 and kind == "int":

@@ -9,7 +9,7 @@ from roofline.errors import UsageError
 
 Phase = Literal["decode", "prefill", "train"]
 Recompute = Literal["none", "full"]
-LatentMode = Literal["auto", "absorbed", "expanded", "per-head"]
+LatentMode = Literal["auto", "absorbed", "expanded"]
 _ACTIVATION_BYTES = {Precision.BF16: 2, Precision.FP16: 2, Precision.FP32: 4, Precision.TF32: 4}
 _LARGEST = 10**9
 
@@ -31,8 +31,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         recompute: Whether training recomputes every layer's forward pass.
         optimizer: Whether training includes AdamW's step.
         microbatches: Micro-batches per step of a pipeline or of gradient accumulation.
-        latent: How latent attention runs: absorbed into queries and outputs, expanded to keys and values per head,
-            or with keys and values cached per head, as transformers does; auto: absorbed in decode, else expanded.
+        latent: How latent attention runs: with the up-projections absorbed into queries and outputs, or with the
+            latent vectors expanded to keys and values per head, those of the cache too; auto: absorbed in decode.
         dense: Count masked pairs of attention as executed, as kernels do that don't skip them.
         keep_scores: Whether backward reads scores that forward kept, instead of recomputing them.
         all_logits: Whether prefill computes the logits of every position, not of the last alone.

@@ -231,7 +231,7 @@ def _mixtral(config: Config) -> Experts:
 
 def _qwen(config: Config) -> Experts:
     return Experts(
-        count=size(config, "num_experts"),
+        count=size(config, "num_experts", "num_local_experts"),
         top=_top(config),
         width=size(config, "moe_intermediate_size"),
         shared=int(config.get("shared_expert_intermediate_size") or 0),
@@ -240,7 +240,8 @@ def _qwen(config: Config) -> Experts:
 
 
 def _olmoe(config: Config) -> Experts:
-    return Experts(count=size(config, "num_experts"), top=_top(config), width=size(config, "intermediate_size"))
+    count = size(config, "num_experts", "num_local_experts")
+    return Experts(count=count, top=_top(config), width=size(config, "intermediate_size"))
 
 
 def _gpt_oss(config: Config) -> Experts:

@@ -1,8 +1,10 @@
 """Models with a recurrent state: Mamba, Mamba-2, hybrids with attention (Nemotron-H, Qwen3-Next)."""
 
+from collections.abc import Callable
+
 from roofline.errors import UsageError
 from roofline.plan.architecture import Architecture, Layer, Stack
-from roofline.plan.parts import Attention, DeltaNet, Experts, Mamba, Mamba2, Matrix, Mlp
+from roofline.plan.parts import Attention, DeltaNet, Experts, Mamba, Mamba2, Matrix, Mlp, Part
 from roofline.plan.readers.fields import Config, flag, max_context, size, tied
 
 
@@ -45,7 +47,7 @@ def nemotron_h(config: Config, name: str) -> Architecture:
     if not pattern:
         kinds = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
         pattern = "".join(kinds.get(str(k), "?") for k in config.get("layers_block_type") or ())
-    made = {}
+    made: dict[str, Layer] = {}
     for kind in dict.fromkeys(pattern):
         if kind not in _NEMOTRON:
             raise UsageError(f'layer "{kind}" of hybrid_override_pattern is unknown', "known are M, *, - and E")
@@ -78,7 +80,7 @@ def qwen3_next(config: Config, name: str) -> Architecture:
     )
     shared = int(config.get("shared_expert_intermediate_size") or 0)
     experts = Experts(
-        count=size(config, "num_experts"),
+        count=size(config, "num_experts", "num_local_experts"),
         top=size(config, "num_experts_per_tok"),
         width=size(config, "moe_intermediate_size"),
         shared=shared,
@@ -131,7 +133,7 @@ def _nemotron_experts(config: Config) -> Experts:
     )
 
 
-_NEMOTRON = {"M": _nemotron_mamba, "*": _nemotron_attention, "-": _nemotron_mlp, "E": _nemotron_experts}
+_NEMOTRON: dict[str, Callable[[Config], Part]] = {"M": _nemotron_mamba, "*": _nemotron_attention, "-": _nemotron_mlp, "E": _nemotron_experts}
 
 
 def _number(config: Config) -> int:
