@@ -5,7 +5,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from roofline.counter.call import Access, Region
@@ -16,6 +16,12 @@ _INTEGERS = (torch.int32, torch.int64)
 _MOST_VALUES = 4096
 # The smallest piece of memory that a GPU fetches; CPUs fetch two of them at a time.
 _SECTOR_BYTES = 32
+
+# Running statistics that a schema does not say are updated; the formula says when they are not.
+_RUNNING: frozenset[int | str] = frozenset({3, 4, "running_mean", "running_var"})
+_UNDECLARED = dict.fromkeys(
+    ("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm"), _RUNNING
+)
 
 
 class Input(NamedTuple):
@@ -125,7 +131,8 @@ class Accesses:
             regions += [(i.region, i.nbytes) for i in mutated if i.region not in returned]
         writes: dict[Region, float] = {}
         for i, (region, nbytes) in enumerate(regions):
-            writes[region] = cost.written.get(i, nbytes) if cost.written else nbytes
+            n = cost.written.get(i, nbytes) if cost.written else nbytes
+            writes[region] = max(writes.get(region, 0.0), n)
         return tuple([Access(region, n) for region, n in writes.items() if n])
 
     def stated(self, nbytes: float) -> Access:
@@ -222,7 +229,8 @@ def values_of(tensor: torch.Tensor) -> tuple[int, ...] | None:
     """The contents of a small tensor of integers on the host; None for any other."""
     if tensor.dtype not in _INTEGERS or tensor.numel() > _MOST_VALUES or tensor.device.type != "cpu":
         return None
-    return tuple(map(int, tensor.flatten().tolist()))
+    with unset_fake_temporarily():
+        return tuple(map(int, tensor.flatten().tolist()))
 
 
 def _nnz(tensor: torch.Tensor) -> int | None:
@@ -244,6 +252,8 @@ def mutations(func: Any) -> Writes:
             mutated |= keys
             if argument.is_out:
                 write_only |= keys
+    if schema is not None:
+        mutated |= _UNDECLARED.get(schema.name, frozenset())
     return Writes(frozenset(mutated), frozenset(write_only))
 
 

@@ -31,7 +31,9 @@ Not counted: what is done once per row or channel (square root, running statisti
 from collections.abc import Sequence
 from typing import Any
 
-from roofline.formulas.arithmetic import aten, elements, per_input
+import msgspec
+
+from roofline.formulas.arithmetic import aten, elements, per_input, position, unread
 from roofline.formulas.registry import Cost, formula
 from roofline.formulas.spec import TensorSpec
 
@@ -51,8 +53,12 @@ def _forward(x: TensorSpec, weight: Any, bias: Any, *, statistics: bool) -> Cost
 def batch_norm(
     x: TensorSpec, weight: Any, bias: Any, mean: Any, var: Any, training: bool, *args: Any, out: Any, **_: Any
 ) -> Cost:
-    """Batch norm: 6 FLOP per element in training, 2 in evaluation, and 1 each for weight and bias."""
-    return _forward(x, weight, bias, statistics=training)
+    """Batch norm: 6 FLOP per element in training, 2 in evaluation, and 1 each for weight and bias.
+
+    In evaluation the running statistics, which come after the results, are not written.
+    """
+    work = _forward(x, weight, bias, statistics=training)
+    return work if training else msgspec.structs.replace(work, written=unread((mean, var), position(out)))
 
 
 @formula(

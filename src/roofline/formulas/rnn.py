@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import msgspec
+
 from roofline.core.precision import Precision
 from roofline.formulas.matmul import gemm_flops, matrix_precision
 from roofline.formulas.registry import Cost, formula
@@ -203,8 +205,11 @@ def mkldnn_layer(x: TensorSpec, w_ih: TensorSpec, w_hh: TensorSpec, *rest: Any, 
 
 @formula("aten.mkldnn_rnn_layer_backward")
 def mkldnn_layer_backward(x: TensorSpec, w_ih: TensorSpec, w_hh: TensorSpec, *rest: Any, **_: Any) -> Cost:
-    """Gradients of `mkldnn_layer`, for inputs and weights: twice its FLOP."""
-    return backward(_KINDS[rest[11]], x, [w_ih.shape, w_hh.shape])
+    """Gradients of `mkldnn_layer`, for inputs and weights: twice its FLOP.
+
+    Both bias gradients are one tensor, written once.
+    """
+    return msgspec.structs.replace(backward(_KINDS[rest[11]], x, [w_ih.shape, w_hh.shape]), written={4: 0})
 
 
 @formula("aten._thnn_fused_lstm_cell")
