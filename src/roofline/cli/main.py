@@ -15,6 +15,7 @@ _COMMANDS = {
     "count": "The same for any machine, without running the program.",
     "devices": "Show machines: ceilings and ridge points.",
     "calibrate": "Measure what this machine can really do.",
+    "sweep": "How throughput and bound move with batch, tokens and shape.",
     "audit": "Check whether a quoted MFU adds up, and what reproduces it.",
     "report": "Write a saved Run as a page, a picture or text.",
     "schema": "Print the JSON schema of a Run.",

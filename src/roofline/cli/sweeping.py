@@ -1,0 +1,238 @@
+"""What `roofline sweep` does with its options: choose cases, run or predict them, show them."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from roofline.cli.common import say
+from roofline.core.machine import Machine
+from roofline.core.precision import Precision
+from roofline.core.run import write_whole
+from roofline.errors import RooflineError, UsageError
+from roofline.sweeps.case import Case, Result, SweepName, Where, result_of
+from roofline.sweeps.drive import Runner
+from roofline.sweeps.experiments import experiment
+from roofline.sweeps.settings import ARTICLE_PARAMS, CPU_PARAMS, Settings
+
+_INTERRUPTED = 130
+FORMATS = (".png", ".svg", ".md", ".json")
+
+
+def run(name: SweepName, chosen: dict[str, Any], runner: Runner | None = None) -> list[Result]:
+    """Run one sweep as the command line asks for it.
+
+    Args:
+        name: Which.
+        chosen: The options by name, as `roofline sweep` has them.
+        runner: Used instead of the one that the options name.
+
+    Returns:
+        The results shown.
+    """
+    _check_output(chosen.get("output"))
+    predicting = chosen.get("predict")
+    if predicting and chosen.get("machine"):
+        raise UsageError("--predict and --machine name two machines", "leave one of them out")
+    machine = _machine(chosen, runner)
+    settings = _settings(chosen, machine)
+    cases = experiment(name).cases(settings)
+    where = Where(
+        device=settings.device or "cpu",
+        machine=machine,
+        seconds=chosen.get("seconds") or 1.0,
+        origin=chosen.get("origin") or ("module" if name == "vision" else None),
+    )
+    if chosen.get("dry_run"):
+        from roofline.cli.sweep_plan import show_plan
+
+        show_plan(cases, machine, where)
+        return []
+    warnings: list[str] = []
+    results = (
+        _predicted(cases, machine, where, chosen.get("results"))
+        if predicting and machine
+        else _measured(name, cases, where, chosen, runner, warnings)
+    )
+    _deliver(name, cases, results, machine or _machine_of(results), chosen, warnings)
+    return results
+
+
+def _machine(chosen: dict[str, Any], runner: Runner | None) -> Machine | None:
+    """The machine to judge by; None where each worker is to find its own."""
+    from roofline.cli.common import chosen_machine
+
+    if chosen.get("predict"):
+        return chosen_machine({**chosen, "machine": chosen["predict"]}, _no_default)
+    remote = runner is not None or chosen.get("runner", "local") != "local"
+    if remote and not chosen.get("machine"):
+        if chosen.get("peak_flops") or chosen.get("peak_bandwidth"):
+            raise UsageError("--peak-flops and --peak-bandwidth need --machine here", "name the workers' machine")
+        return None
+    from roofline.pipeline import check_device, own_machine
+
+    device = chosen.get("device") or "cpu"
+    if not remote:
+        check_device(device)
+    return chosen_machine(chosen, lambda: own_machine(device, say))
+
+
+def _no_default() -> Machine:
+    raise AssertionError("a prediction names its machine")
+
+
+def _settings(chosen: dict[str, Any], machine: Machine | None) -> Settings:
+    device = "" if chosen.get("predict") else chosen.get("device") or "cpu"
+    scale = chosen.get("scale")
+    small = scale == "small" if scale else device.startswith("cpu")
+    named = {key: chosen[key] for key in ("sizes", "only", "models", "modes") if chosen.get(key)}
+    return Settings(
+        precision=_precision(chosen, machine, device),
+        small=small,
+        device=device,
+        params=chosen.get("params") or (CPU_PARAMS if small else ARTICLE_PARAMS),
+        hidden=chosen.get("hidden"),
+        blocks=chosen.get("blocks"),
+        model=chosen.get("model") or "mlp",
+        context=chosen.get("context") or 1024,
+        compiled=bool(chosen.get("compiled")),
+        channels_last=bool(chosen.get("channels_last")),
+        **named,
+    )
+
+
+def _precision(chosen: dict[str, Any], machine: Machine | None, device: str) -> Precision:
+    from roofline.sweeps.decode import default_precision
+
+    if chosen.get("precision"):
+        return Precision(chosen["precision"])
+    if machine is not None:
+        return default_precision(machine)
+    return Precision.FP32 if device.startswith("cpu") else Precision.BF16
+
+
+def _predicted(cases: Sequence[Case], machine: Machine, where: Where, path: Path | None) -> list[Result]:
+    from roofline.sweeps.measure import count_case
+    from roofline.sweeps.results import ResultsFile
+
+    results = [result_of(case, count_case(case, machine, where)) for case in cases]
+    if path is not None:
+        with ResultsFile(path) as file:
+            for result in results:
+                if file.find(result.case, machine.key) is None:
+                    file.append(result)
+    return results
+
+
+def _measured(
+    name: SweepName,
+    cases: Sequence[Case],
+    where: Where,
+    chosen: dict[str, Any],
+    runner: Runner | None,
+    warnings: list[str],
+) -> list[Result]:
+    from roofline.cli.sweep_progress import watching
+    from roofline.runners import find_runner
+    from roofline.sweeps.drive import drive
+    from roofline.sweeps.results import ResultsFile, forget
+
+    path = chosen.get("results") or Path(f"roofline-sweep-{name}.jsonl")
+    runs = runner or find_runner(
+        chosen.get("runner") or "local", address=chosen.get("address"), gpu=chosen.get("gpu")
+    )
+    if chosen.get("retry"):
+        forget(path, ("failed", "out_of_memory", "skipped"))
+    with ResultsFile(path) as file:
+        warnings += file.warnings
+        for line in file.warnings:
+            say(f"warning: {line}")
+        key = where.machine.key if where.machine else None
+        left = sum(file.find(case, key) is None for case in cases)
+        say(f"{len(cases)} cases, {len(cases) - left} of them done already; results go to {path}")
+        try:
+            with watching(cases, where, left) as watch:
+                results = drive(cases, where, runs, file, machine=key, watch=watch)
+        except KeyboardInterrupt:
+            done = sum(file.find(case, key) is not None for case in cases)
+            raise RooflineError(
+                f"interrupted; {done} of {len(cases)} cases are in {path}",
+                "the same command goes on from there",
+                _INTERRUPTED,
+            ) from None
+    return results
+
+
+def _machine_of(results: Sequence[Result]) -> Machine | None:
+    """The machine of all results, where it is one."""
+    found = {r.run.machine.key: r.run.machine for r in results if r.run and r.run.machine}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _deliver(
+    name: SweepName,
+    cases: Sequence[Case],
+    results: Sequence[Result],
+    machine: Machine | None,
+    chosen: dict[str, Any],
+    warnings: Sequence[str],
+) -> None:
+    from roofline.sweeps.summary import document, point
+
+    output: Path | None = chosen.get("output")
+    points = [point(result) for result in results]
+    for p in points:
+        if p.outcome == "failed":
+            say(f"warning: {p.series} {p.size} failed: {p.why}")
+    if output is not None:
+        _write(output, name, cases, results, machine, warnings)
+        say(f"wrote {output}")
+    if chosen.get("as_json"):
+        made = document(name, cases, results, machine, warnings)
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n")
+        sys.stdout.flush()
+        return
+    from rich.console import Console
+
+    from roofline.report.sweeps.text import show
+
+    # A pipe has no width; a table cut to 80 columns would lose figures there.
+    width = None if sys.stdout.isatty() else 120
+    show(name, cases, points, machine, Console(width=width))
+
+
+def _write(
+    output: Path,
+    name: SweepName,
+    cases: Sequence[Case],
+    results: Sequence[Result],
+    machine: Machine | None,
+    warnings: Sequence[str],
+) -> None:
+    from roofline.sweeps.summary import document, point
+
+    suffix = output.suffix.lower()
+    if suffix == ".json":
+        made = document(name, cases, results, machine, warnings)
+        data = msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n"
+    elif suffix == ".md":
+        from roofline.report.sweeps.text import markdown
+
+        data = markdown(name, cases, [point(result) for result in results], machine).encode()
+    else:
+        from roofline.report.sweeps.figures import render
+
+        data = render(name, results, "png" if suffix == ".png" else "svg")
+    write_whole(output, data)
+
+
+def _check_output(output: Path | None) -> None:
+    """Refuse an output that can't be written before the long work begins."""
+    if output is None:
+        return
+    if output.suffix.lower() not in FORMATS:
+        raise UsageError(f"can't write {output}: a sweep is written as {', '.join(FORMATS)}", "choose another -o")
+    if not output.parent.is_dir():
+        raise UsageError(f"there is no folder {output.parent}", "make it first, or choose another -o")

@@ -1,0 +1,1 @@
+"""Sweeps as tables, pictures and text: one form per file."""

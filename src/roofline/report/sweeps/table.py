@@ -1,0 +1,139 @@
+"""A sweep as a table: the columns of each experiment, for the terminal and for Markdown."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from roofline.core.units import column, percent, show
+from roofline.sweeps.case import SweepName
+from roofline.sweeps.ops import find
+from roofline.sweeps.summary import Point
+
+_OUTCOMES = {"out_of_memory": "out of memory", "skipped": "skipped", "failed": "failed"}
+
+
+class Table(NamedTuple):
+    """Heads and rows of text; numbers are aligned right."""
+
+    heads: list[str]
+    rows: list[list[str]]
+
+
+def table(name: SweepName, points: Sequence[Point], *, wide: bool = False) -> Table:
+    """The points of a sweep as rows of text; wide tables say more than a terminal has room for."""
+    heads: list[str] = []
+    columns: list[list[str]] = []
+    for head, cells in _COLUMNS[name](points, wide):
+        heads.append(head)
+        columns.append(cells)
+    return Table(heads, [list(row) for row in zip(*columns, strict=True)])
+
+
+def fact_lines(name: SweepName, facts: dict[str, Any], points: Sequence[Point]) -> list[str]:
+    """The facts of a sweep, one sentence each."""
+    lines = []
+    if name in ("decode", "train") and "params" in facts:
+        lines.append(f"{facts['params'] / 1e9:.3g} billion parameters")
+    if "ceiling_tokens_per_s" in facts:
+        what = "weights read once per step" if name == "decode" else "three passes over the weights per step"
+        lines.append(f"bandwidth ceiling at size 1: {facts['ceiling_tokens_per_s']:.0f} token/s ({what})")
+    for key, word in (("critical_batch", "critical batch"), ("critical_tokens", "critical tokens per step")):
+        if key in facts:
+            lines.append(f"{word}, from the ridge point: {facts[key]:.0f}")
+    for key in ("knee_batch", "knee_tokens"):
+        if key in facts:
+            found = facts[key]
+            lines.append(f"knee in the points: {found:.0f}" if found else "knee in the points: throughput still rises")
+    if name in ("ops", "vision") and "ridge_point_flops_per_byte" in facts:
+        lines.append(f"ridge point: {show(facts['ridge_point_flops_per_byte'], 'FLOP/B')}")
+    if name == "train":
+        lines += _accounting(facts, points)
+    return lines
+
+
+def _accounting(facts: dict[str, Any], points: Sequence[Point]) -> list[str]:
+    """6·P·T beside what was counted."""
+    known = [p for p in points if p.flops]
+    if not known or "params" not in facts:
+        return []
+    last = known[-1]
+    assert last.flops is not None
+    share = last.flops / (6 * facts["params"] * last.size)
+    return [f"counted matrix FLOP / (6·P·T): {percent(share)} (the first layer's input needs no gradient)"]
+
+
+def _ops(points: Sequence[Point], wide: bool) -> list[tuple[str, list[str]]]:
+    grows = [("of", [find(p.series).grows for p in points])] if wide else []
+    closed = [("I in closed form (s bytes per element)", [find(p.series).intensity for p in points])] if wide else []
+    return [
+        ("op", [p.series for p in points]),
+        ("size", [str(p.size) for p in points]),
+        *grows,
+        *closed,
+        ("FLOP/B", _numbers(points, lambda p: p.closed_intensity_flops_per_byte)),
+        ("counted", _numbers(points, lambda p: p.intensity_flops_per_byte)),
+        *_time(points),
+        ("rate", column([p.flops_per_s for p in points], "FLOP/s", same_prefix=False)),
+        ("of roof", [percent(p.efficiency_fraction) for p in points]),
+        ("bound", _bounds(points)),
+    ]
+
+
+def _steps(points: Sequence[Point], size: str) -> list[tuple[str, list[str]]]:
+    first = next((p.items_per_s for p in points if p.items_per_s), None)
+    ratios = [f"{p.items_per_s / first:.1f}×" if p.items_per_s and first else "" for p in points]
+    return [
+        (size, [str(p.size) for p in points]),
+        *_time(points),
+        ("token/s", [_rate(p.items_per_s) for p in points]),
+        ("gain", ratios),
+        ("rate", column([p.flops_per_s for p in points], "FLOP/s", same_prefix=False)),
+        ("MFU", [percent(p.mfu_fraction) for p in points]),
+        ("MBU", [percent(p.mbu_fraction) for p in points]),
+        ("FLOP/B", _numbers(points, lambda p: p.intensity_flops_per_byte)),
+        ("bound", _bounds(points)),
+    ]
+
+
+def _vision(points: Sequence[Point], wide: bool) -> list[tuple[str, list[str]]]:
+    return [
+        ("model", [p.series for p in points]),
+        ("batch", [str(p.size) for p in points]),
+        *_time(points),
+        ("image/s", [_rate(p.items_per_s) for p in points]),
+        ("MFU", [percent(p.mfu_fraction) for p in points]),
+        ("MBU", [percent(p.mbu_fraction) for p in points]),
+        ("FLOP/B", _numbers(points, lambda p: p.intensity_flops_per_byte)),
+        *([("bytes", [p.bytes_origin or "" for p in points])] if wide else []),
+        ("bound", _bounds(points)),
+    ]
+
+
+def _time(points: Sequence[Point]) -> list[tuple[str, list[str]]]:
+    """The time of a step; of predictions also by the fitted roof."""
+    timed = any(p.timed for p in points)
+    cells = [show(p.step_s, "s") if p.step_s is not None else _OUTCOMES.get(p.outcome, "n/a") for p in points]
+    found = [("step" if timed else "roof time", cells)]
+    if any(p.fitted_s is not None for p in points):
+        found.append(("fitted", [show(p.fitted_s, "s") for p in points]))
+    return found
+
+
+def _bounds(points: Sequence[Point]) -> list[str]:
+    return [p.bound.value if p.bound else "" for p in points]
+
+
+def _numbers(points: Sequence[Point], value: Callable[[Point], float | None]) -> list[str]:
+    known = [value(p) for p in points]
+    return ["n/a" if v is None else show(v, "") if v >= 0.01 or v == 0 else f"{v:.2g}" for v in known]
+
+
+def _rate(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+
+
+_COLUMNS: dict[SweepName, Callable[[Sequence[Point], bool], list[tuple[str, list[str]]]]] = {
+    "ops": _ops,
+    "decode": lambda points, wide: _steps(points, "batch"),
+    "train": lambda points, wide: _steps(points, "tokens"),
+    "vision": _vision,
+}

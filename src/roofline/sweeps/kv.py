@@ -1,0 +1,77 @@
+"""Decode of a transformers model: one new token per sequence, with a cache that holds the context already."""
+
+from typing import Any
+
+from roofline.core.precision import Precision
+from roofline.errors import UsageError
+from roofline.sweeps.mlp import dtype
+from roofline.targets.made import Made, Target
+from roofline.targets.options import Options
+from roofline.targets.packages import need
+
+
+def target(model: str, context: int, precision: Precision) -> Target:
+    """Find `transformers:PATH` and make its decode step.
+
+    Args:
+        model: transformers:CONFIG.json or the folder that holds it.
+        context: Tokens in the cache of every sequence before the step.
+        precision: Of the weights and the cache.
+
+    Raises:
+        UsageError: There is no such config, or it is no language model with a cache.
+    """
+    from roofline.targets import from_transformers
+
+    source, _, path = model.partition(":")
+    if source != "transformers" or not path:
+        raise UsageError(f'--model is "{model}"', "give mlp, or transformers:CONFIG.json")
+    inner = from_transformers.target(path)
+    return Target(f"{model} decode, context {context}", lambda options: _make(inner, context, precision, options))
+
+
+def _make(inner: Target, context: int, precision: Precision, options: Options) -> Made:
+    import torch
+
+    transformers = need("transformers", "transformers")
+    made = inner.make(options)
+    if made.keywords.get("input_ids") is None:
+        raise UsageError(f"{inner.label} reads no tokens", "decode takes a language model")
+    module = made.module.to(getattr(torch, dtype(precision)))
+    config = module.config
+    config.use_cache = True
+    batch = options.batch or 1
+    cache = _filled_cache(transformers, config.get_text_config(), batch, context, module.dtype, options.device)
+    ids = torch.zeros(batch, 1, dtype=torch.int64, device=options.device)
+    return Made(module=_step_of(module, cache, context), inputs=(ids,), items=batch, item="token")
+
+
+def _filled_cache(transformers: Any, config: Any, batch: int, context: int, kind: Any, device: str) -> Any:
+    """A dynamic cache with `context` tokens per sequence; transformers says how wide each layer's is."""
+    import torch
+
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    cache = transformers.DynamicCache()
+    for layer in range(config.num_hidden_layers):
+        keys = torch.zeros(batch, heads, context, width, dtype=kind, device=device)
+        cache.update(keys, keys.clone(), layer)
+    return cache
+
+
+def _step_of(module: Any, cache: Any, context: int) -> Any:
+    import torch
+
+    class DecodeStep(torch.nn.Module):
+        """Runs one token through the model, then drops it from the cache again: every step is the same."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = module
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = self.model(input_ids=ids, past_key_values=cache, use_cache=True).logits
+            cache.crop(context)
+            return logits
+
+    return DecodeStep()
