@@ -17,6 +17,8 @@ from roofline.core.run import Formula
 from roofline.counter.access import Accesses, Input, Output, Writes, mutations, values_of
 from roofline.counter.call import OpCall
 from roofline.counter.causal import CausalScopes
+from roofline.counter.control_flow import body_of
+from roofline.counter.flex import FLEX_OPS, MaskedPairs
 from roofline.counter.modules import ModuleTracker
 from roofline.formulas.registry import Cost, Rule, call, find_rule, is_free
 
@@ -88,8 +90,10 @@ class Recorder(TorchDispatchMode):
         self._tracker = tracker
         self._fake = fake
         self._causal = CausalScopes()
+        self._masked = MaskedPairs()
         self._in_optimizer = 0
         self._ops: dict[Any, _Op] = {}
+        self._copies: list[torch.Tensor] = []
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -167,7 +171,7 @@ class Recorder(TorchDispatchMode):
                 return func.decompose(*args, **kwargs)
         if func is torch.ops.higher_order.cond and not isinstance(args[0], bool):
             return self._dearer_branch(*args)
-        body = func.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
+        body = body_of(func)
         if body is None:
             return NotImplemented
         with self:
@@ -202,6 +206,8 @@ class Recorder(TorchDispatchMode):
                 return value
             copy = self._fake.from_tensor(value)  # type: ignore[union-attr]
             originals[id(copy)] = value
+            # Held, it stands for the same storage wherever the program uses the tensor again, and outlives the step.
+            self._copies.append(copy)
             if (values := values_of(value)) is not None:
                 self.accesses.known_values[id(copy)] = values
             return copy
@@ -222,6 +228,8 @@ class Recorder(TorchDispatchMode):
         needed = self._causal.needed_fraction(op.packet)
         if needed is not None and cost.needed is None:
             cost = msgspec.structs.replace(cost, needed=round(cost.matrix * needed))
+        if op.packet in FLEX_OPS and cost.formula == "estimate":
+            cost = self._masked.refined(cost, op.packet, op.rule, args, specs)
         return cost, cost.formula
 
     def _optimizer_starts(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:

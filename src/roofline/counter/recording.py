@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import torch
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -14,6 +13,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from roofline.counter.call import OpCall
+from roofline.counter.control_flow import eager
 from roofline.counter.fake_build import build_fake
 from roofline.counter.isolation import untouched
 from roofline.counter.modules import ModuleTracker
@@ -64,7 +64,7 @@ def record(build: Callable[[], Program], *, may_run: bool = True) -> Recording:
     Raises:
         RooflineError: The program fails, or needs the real run and may not have it.
     """
-    with torch.compiler.set_stance("force_eager"), _no_log_of_failures():
+    with eager(), _no_log_of_failures():
         try:
             with untouched(values=False), FakeTensorMode(allow_non_fake_inputs=True) as fake:
                 return _record(build_fake(build, fake), fake)
