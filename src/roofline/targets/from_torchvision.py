@@ -14,6 +14,8 @@ _SEGMENTATION_SIDE = 520
 _FLOW_SIZE = (360, 480)
 _DETECTION_SIZE = (800, 800)
 _FRAMES = 16
+# Initialise weights by scipy's truncated normal unless told not to, and warn about it.
+_SLOW_INIT = ("googlenet", "inception_v3")
 
 
 def target(name: str) -> Target:
@@ -39,6 +41,11 @@ def _make(name: str, options: Options) -> Made:
         known: dict[str, Any] = {"weights_backbone": None} if _takes(models, name, "weights_backbone") else {}
         if name.startswith("vit_"):
             known["image_size"] = image_side(name)
+        if _family(models, name) == "segmentation" and _takes(models, name, "aux_loss"):
+            # As with weights: their published FLOP include the auxiliary classifier, which runs in inference too.
+            known["aux_loss"] = True
+        if name in _SLOW_INIT:
+            known["init_weights"] = False
         module = models.get_model(name, weights=None, **known)
         inputs = _inputs(_family(models, name), name, batch, options)
     return Made(
