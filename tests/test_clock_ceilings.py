@@ -5,9 +5,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from roofline.clock import ceilings as module
-from roofline.clock.ceilings import Ceilings, Plan, launch_cost, measure_ceilings, with_ceilings
+from roofline.clock import guarded
+from roofline.clock.ceilings import Ceilings, measure_ceilings, with_ceilings
 from roofline.clock.gemm import gemm_rate, product
+from roofline.clock.guarded import Plan
+from roofline.clock.launch import launch_cost
 from roofline.clock.memory import cache_rates, stream_rates, working_set_bytes
 from roofline.clock.sustained import (
     ImplausibleError,
@@ -230,9 +232,9 @@ def patched(monkeypatch, gemm=1e9, streams=(20e9, 15e9, 18e9, 30e9), disagreemen
             return gemm(precision)
         return steady(gemm, disagreement)
 
-    monkeypatch.setattr(module, "gemm_rate", fake_gemm)
+    monkeypatch.setattr(guarded, "gemm_rate", fake_gemm)
     monkeypatch.setattr(
-        module, "stream_rates", lambda *a, **k: {n: steady(v) for n, v in zip(names, streams, strict=True)}
+        guarded, "stream_rates", lambda *a, **k: {n: steady(v) for n, v in zip(names, streams, strict=True)}
     )
     return tries
 

@@ -18,7 +18,7 @@ def findings(run: Run) -> tuple[str, ...]:
     return (*_above_roof(run), *_unstable(run), *_unknown(run), *_uneven(run))
 
 
-def reason_above(ratio: float, bound: Bound | None, moved: float, machine: Machine) -> str:
+def reason_above(ratio: float, bound: Bound | None, moved: float, machine: Machine, *, in_place: bool = False) -> str:
     """Say why work may run above a roof, the likeliest cause first.
 
     Args:
@@ -26,6 +26,7 @@ def reason_above(ratio: float, bound: Bound | None, moved: float, machine: Machi
         bound: The ceiling that was beaten.
         moved: Bytes that the work moves.
         machine: Whose ceiling it is.
+        in_place: The work writes where it reads.
     """
     cache = machine.last_level_cache_bytes
     if ratio >= _IMPOSSIBLE and bound == Bound.COMPUTE:
@@ -33,6 +34,12 @@ def reason_above(ratio: float, bound: Bound | None, moved: float, machine: Machi
     if bound == Bound.MEMORY:
         if cache and moved <= cache:
             return f"its {show(moved, 'B')} fit into the last-level cache of {show(cache, 'B', capacity=True)}"
+        update = machine.streams.get("update", 0.0)
+        if in_place and machine.dram.value < update and machine.dram.value * ratio <= _ABOVE * update:
+            return (
+                "it updates in place and so writes no line that it has not read (no write-allocate): such traffic "
+                f"was measured at {show(update, 'B/s')}, above the memory ceiling of {show(machine.dram.value, 'B/s')}"
+            )
         return "probably part of its data stays in cache, or fewer bytes move than counted"
     if machine.boost_hz:
         clock = show(machine.boost_hz * ratio, "Hz")
@@ -50,7 +57,13 @@ def _above_roof(run: Run) -> tuple[str, ...]:
     worst = max(above, key=lambda op: op.efficiency_fraction or 0)
     total = sum(op.seconds or 0 for op in run.ops)
     share = sum(op.seconds or 0 for op in above) / total if total else None
-    why = reason_above(worst.efficiency_fraction or 1, worst.bound, worst.bytes.best / worst.calls, machine)
+    why = reason_above(
+        worst.efficiency_fraction or 1,
+        worst.bound,
+        worst.bytes.best / worst.calls,
+        machine,
+        in_place=worst.name.partition(".")[2].partition(".")[0].endswith("_"),
+    )
     return (
         f"{len(above)} op rows ({percent(share)} of the op time) run above their roof, {worst.name} the furthest "
         f"({percent(worst.efficiency_fraction)}): {why}",

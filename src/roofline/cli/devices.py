@@ -1,6 +1,7 @@
 """`roofline devices`: what the machines can do."""
 
 import json
+from textwrap import wrap
 from typing import Any
 
 import click
@@ -10,6 +11,8 @@ from roofline.core.precision import Precision
 from roofline.core.units import show
 
 _SHOWN = (Precision.BF16, Precision.FP16, Precision.TF32, Precision.FP8, Precision.FP4, Precision.INT8)
+
+_WIDTH = 80
 
 
 @click.command()
@@ -62,7 +65,7 @@ def _table(found: list[Machine]) -> str:
         main = Precision.BF16 if Precision.BF16 in m.matrix else Precision.FP16
         dram = m.bandwidth.get("dram")
         ridge = f"{m.ridge_point(main):.0f}" if dram and main in m.matrix else "-"
-        peaks = [f"{m.matrix[p].value / 1e12:.4g}" if p in m.matrix else "-" for p in _SHOWN]
+        peaks = [_tera(m.matrix[p].value) if p in m.matrix else "-" for p in _SHOWN]
         rows.append([m.key, show(dram.value, "B/s") if dram else "-", *peaks, ridge])
     widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
     lines = [
@@ -73,6 +76,11 @@ def _table(found: list[Machine]) -> str:
     ]
     note = "dense matrix peaks in TFLOP/s (INT8: TOP/s); ridge in FLOP/B at BF16 (FP16 where there is no BF16)"
     return "\n".join([*(line.rstrip() for line in lines), note])
+
+
+def _tera(rate: float) -> str:
+    """At most five characters, and four digits, as datasheets give them."""
+    return f"{rate / 1e12:.0f}" if rate >= 1e15 else f"{rate / 1e12:.4g}"
 
 
 def sheet(m: Machine) -> str:
@@ -86,9 +94,15 @@ def sheet(m: Machine) -> str:
     lines += _rates("vector", [(str(p), c) for p, c in m.vector.items()], lambda p, c: show(c.value, "FLOP/s"))
     if m.launch_s:
         lines.append(f"launch     {show(m.launch_s.value, 's')} per op  {m.launch_s.origin}")
-    lines += [f"note       {note}" for note in m.notes]
-    source = f"source     {m.source}" + (f" (read {m.read_on})" if m.read_on else "")
-    return "\n".join([*lines, source] if m.source else lines)
+    for note in m.notes:
+        lines += _wrapped("note", note)
+    if m.source:
+        lines += _wrapped("source", m.source + (f" (read {m.read_on})" if m.read_on else ""))
+    return "\n".join(lines)
+
+
+def _wrapped(title: str, sentence: str) -> list[str]:
+    return wrap(sentence, _WIDTH, initial_indent=f"{title:<10} ", subsequent_indent=" " * 11)
 
 
 def _rate(m: Machine, precision: Precision, ceiling: Ceiling) -> str:
@@ -96,7 +110,8 @@ def _rate(m: Machine, precision: Precision, ceiling: Ceiling) -> str:
     if "dram" not in m.bandwidth:
         return rate
     ridge = m.ridge_point(precision)
-    return f"{rate:<14} ridge point {ridge:.0f} {'OP/B' if precision.is_integer else 'FLOP/B'}"
+    shown = f"{ridge:.0f}" if ridge >= 10 else f"{ridge:.3g}"
+    return f"{rate:<14} ridge point {shown} {'OP/B' if precision.is_integer else 'FLOP/B'}"
 
 
 def _rates(title: str, ceilings: list[tuple[str, Ceiling]], text: Any) -> list[str]:

@@ -1,55 +1,33 @@
 """The sustained ceilings of this machine, measured on the spot."""
 
-import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date
-from typing import Literal, TypeVar
+from itertools import pairwise
+from typing import Literal
 
 import msgspec
 import torch
 
-from roofline.clock.gemm import gemm_rate
-from roofline.clock.launch import launch_cost
-from roofline.clock.memory import available_bytes, cache_rates, stream_rates, working_set_bytes
-from roofline.clock.sustained import HINT, ImplausibleError, Sustained, believe, cpu_limit, unsteady
-from roofline.clock.timers import Clock, Progress, Timer, find_device, timer_for
+from roofline.clock.guarded import Bench, Plan, believed_gemm, believed_gemms, believed_streams
+from roofline.clock.launch import launch_cost, launches
+from roofline.clock.links import link_rates
+from roofline.clock.memory import cache_rates
+from roofline.clock.sustained import Sustained, unsteady
+from roofline.clock.sweep import intensity_sweep, stream_points
+from roofline.clock.timers import Clock, Progress, find_device, timer_for
 from roofline.core.machine import Ceiling, Level, Machine
 from roofline.core.precision import Precision
 from roofline.core.units import percent, show
+from roofline.machines.calibration import SweepPoint
 
-T = TypeVar("T")
 # Where an fp32 product runs: on a CPU, matrix and vector work share the FMA units (fp64 too); on NVIDIA without
 # TF32, on the CUDA cores; on AMD, on the matrix cores, which tell nothing of the vector rate.
 Engine = Literal["both", "vector", "matrix"]
 _FP32_TEXT = {"both": "GEMM {}, same FMA units", "vector": "GEMM {} without the matrix engine"}
-
-# A card may clock above the boost that its datasheet's peak assumes (2080 Ti: 118 %); half as much again it can't.
-MAX_OVER_DATASHEET = 1.5
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """How long to measure what.
-
-    Attributes:
-        gemm_s: By precision, s.
-        memory_s: Read, copy, triad and update together, s.
-        cache_s: All caches together; 0: leave them out, s.
-        launch_s: Launch cost, s.
-        working_set_bytes: Of the memory kernels; None: by the last-level cache.
-        largest_gemm: Largest M = N = K.
-        window_s: Least length of a window, s.
-        strict: Refuse unsteady rates; else take the best window and say so.
-    """
-
-    gemm_s: Mapping[Precision, float]
-    memory_s: float
-    cache_s: float = 0.0
-    launch_s: float = 0.1
-    working_set_bytes: int | None = None
-    largest_gemm: int = 16384
-    window_s: float = 10e-3
-    strict: bool = True
+_LEVEL_TEXT: dict[Level, str] = {"pcie": "slower direction: {}", "nvlink": "{}"}
+# Two measurements of one ceiling within this are one result.
+AGREEMENT = 0.10
 
 
 class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +41,10 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
         streams: Read, copy, triad and update rates of memory, B/s.
         refused: What could not be measured, and why.
         doubts: What was measured but is unsteady, and how much.
+        launches_s: What launching costs by way, s (see `launch.launches`).
+        sweep_precision: What the sweep computed in.
+        sweep: Rates from low to high intensity.
+        agreement: By ceiling, second measurement / first.
         measured_on: Date, ISO 8601.
     """
 
@@ -73,6 +55,10 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
     streams: Mapping[str, float]
     refused: Mapping[str, str] = {}
     doubts: tuple[str, ...] = ()
+    launches_s: Mapping[str, float] = {}
+    sweep_precision: str = ""
+    sweep: tuple[SweepPoint, ...] = ()
+    agreement: Mapping[str, float] = {}
     measured_on: str = ""
 
 
@@ -83,17 +69,22 @@ def quick(
 
     An unsteady rate is no refusal here but a doubt, so that a busy machine still gets an answer.
     """
-    gemm_s = {Precision.FP32: 0.9, Precision.BF16: 1.0, Precision.FP16: 0.5, Precision.FP64: 0.5, Precision.INT8: 0.5}
-    plan = Plan(gemm_s=_for(device, gemm_s), memory_s=1.8, strict=False)
+    gemm_s = {Precision.FP32: 0.8, Precision.BF16: 0.8, Precision.FP16: 0.3, Precision.FP64: 0.4, Precision.INT8: 0.4}
+    plan = Plan(gemm_s=_for(device, gemm_s), memory_s=1.2, times_cache=2, strict=False)
     return measure_ceilings(device, machine, plan, progress=progress, clock=clock)
 
 
 def full(
     device: str, machine: Machine, *, progress: Progress | None = None, clock: Clock = time.perf_counter
 ) -> Ceilings:
-    """Measure in under 60 s on two cores: as `quick`, longer, and each cache. For `roofline calibrate`."""
-    gemm_s = {Precision.FP32: 6.0, Precision.BF16: 8.0, Precision.FP16: 4.0, Precision.FP64: 5.0, Precision.INT8: 4.0}
-    plan = Plan(gemm_s=_for(device, gemm_s), memory_s=10.0, cache_s=3.0, launch_s=0.5)
+    """Measure in under 60 s on two cores, for `roofline calibrate`.
+
+    As `quick`, longer, and: each cache, the links of a GPU, the sweep over intensities, and the main rates once more
+    at the end, to see whether two measurements agree.
+    """
+    gemm_s = {Precision.FP32: 5.0, Precision.BF16: 5.0, Precision.FP16: 2.0, Precision.FP64: 3.0}
+    gemm_s |= {Precision.INT8: 2.0, Precision.FP8: 1.0}
+    plan = Plan(gemm_s=_for(device, gemm_s), memory_s=7.0, cache_s=2.0, launch_s=0.5, sweep_s=6.0, repeat_s=2.0)
     return measure_ceilings(device, machine, plan, progress=progress, clock=clock)
 
 
@@ -109,7 +100,7 @@ def measure_ceilings(
 
     On CPU the vector ceilings are those of GEMM in fp32 and fp64, which runs on the same FMA units.
     The bandwidth of memory is the best of read, copy and triad. A result that can't be believed is measured again,
-    then refused.
+    then refused. A ceiling that is measured twice is the better of both.
 
     Args:
         device: Where.
@@ -121,30 +112,136 @@ def measure_ceilings(
     Raises:
         ImplausibleError: No fp32 rate or no memory bandwidth that can be believed.
     """
-    say = progress or (lambda _: None)
-    timer = timer_for(device, clock)
+    bench = Bench(
+        device=device,
+        machine=machine,
+        timer=timer_for(device, clock),
+        plan=plan,
+        clock=clock,
+        say=progress or (lambda _: None),
+    )
     # Memory first: a CPU clocks down under matrix work and needs a while to recover.
-    streams = _streams(device, machine, timer, plan, clock, say)
-    gemm, refused = _gemms(device, machine, timer, plan, clock, say)
-    caches: dict[Level, Sustained] = {}
-    if plan.cache_s and find_device(device).type == "cpu":
-        say("caches")
-        caches = cache_rates(
-            machine.cache_bytes,
-            machine.multiprocessors or 1,
-            timer,
-            seconds=plan.cache_s,
-            clock=clock,
-            window_s=plan.window_s,
-        )
-    say("launch cost")
+    streams = believed_streams(bench, plan.memory_s)
+    gemm, refused = believed_gemms(bench)
+    levels = {**_caches(bench), **_links(bench)}
+    bench.say("launch cost")
     launch = launch_cost(device, seconds=plan.launch_s, clock=clock)
-    return _assemble(streams, caches, gemm, refused, launch, fp32_on=_fp32_engine(device))
+    more_launches = launches(device, seconds=plan.launch_s, clock=clock) if plan.sweep_s else {}
+    sweep_precision, sweep = _sweep(bench, gemm, streams)
+    agreement = _repeat(bench, streams, gemm) if plan.repeat_s else {}
+    found = _assemble(streams, levels, gemm, refused, launch, fp32_on=_fp32_engine(device))
+    return msgspec.structs.replace(
+        found,
+        launches_s=more_launches,
+        sweep=sweep,
+        sweep_precision=sweep_precision,
+        agreement=agreement,
+        doubts=(
+            *found.doubts,
+            *inversions({level: c.value for level, c in found.bandwidth.items()}),
+            *disagreements(agreement),
+        ),
+    )
+
+
+def disagreements(agreement: Mapping[str, float]) -> tuple[str, ...]:
+    """Say that ceilings came out differently when they were measured again: one sentence or none.
+
+    Args:
+        agreement: By ceiling, second measurement / first.
+    """
+    apart = {name: 1 - min(ratio, 1 / ratio) for name, ratio in agreement.items()}
+    far = [f"{name} by {percent(difference)}" for name, difference in apart.items() if difference > AGREEMENT]
+    if not far:
+        return ()
+    return (f"the machine is too noisy: two measurements differ, {', '.join(far)} (at most {percent(AGREEMENT)})",)
+
+
+def inversions(levels: Mapping[Level, float]) -> tuple[str, ...]:
+    """Say which caches came out slower than what lies behind them: no such cache exists, so something disturbed.
+
+    Args:
+        levels: Rate by memory level, B/s.
+    """
+    order: list[Level] = [level for level in ("l1", "l2", "l3", "dram") if level in levels]
+    return tuple(
+        f"{near} bandwidth of {show(levels[near], 'B/s')} is below that of {far} ({show(levels[far], 'B/s')})"
+        for near, far in pairwise(order)
+        if levels[near] < (1 - AGREEMENT) * levels[far]
+    )
+
+
+def _caches(bench: Bench) -> dict[Level, Sustained]:
+    machine, plan = bench.machine, bench.plan
+    if not plan.cache_s or not machine.cache_bytes:
+        return {}
+    bench.say("caches")
+    return cache_rates(
+        machine.cache_bytes,
+        (machine.multiprocessors or 1) if bench.on_cpu else 1,
+        bench.timer,
+        seconds=plan.cache_s,
+        clock=bench.clock,
+        window_s=plan.window_s,
+        device=bench.device,
+    )
+
+
+def _links(bench: Bench) -> dict[Level, Sustained]:
+    if not bench.plan.cache_s or bench.on_cpu:
+        return {}
+    bench.say("links")
+    return link_rates(
+        bench.device, bench.machine.bandwidth, bench.timer, seconds=bench.plan.cache_s, clock=bench.clock
+    )
+
+
+def _sweep(
+    bench: Bench, gemm: Mapping[Precision, Sustained], streams: Mapping[str, Sustained]
+) -> tuple[str, tuple[SweepPoint, ...]]:
+    """fp32 on a CPU, whose memory kernels are fp32 too; bf16 on a GPU where it has it."""
+    if not bench.plan.sweep_s:
+        return "", ()
+    precision = Precision.BF16 if not bench.on_cpu and Precision.BF16 in gemm else Precision.FP32
+    points = intensity_sweep(
+        precision,
+        bench.device,
+        bench.timer,
+        size_bytes=bench.working_set_bytes,
+        peak=gemm[precision].best,
+        seconds=bench.plan.sweep_s,
+        clock=bench.clock,
+        window_s=bench.plan.window_s,
+        progress=bench.say,
+    )
+    return precision.value, (*stream_points(streams), *points)
+
+
+def _repeat(bench: Bench, streams: dict[str, Sustained], gemm: dict[Precision, Sustained]) -> dict[str, float]:
+    """Measure the main rates again; keep the better result, tell second / first."""
+    bench.say("once more, to see whether the results agree")
+    ratios = {}
+    # What is unsteady now is told as a disagreement, not refused.
+    bench = msgspec.structs.replace(bench, plan=msgspec.structs.replace(bench.plan, strict=False))
+    again = believed_streams(bench, bench.plan.repeat_s)
+    first, second = (_best_stream(rates) for rates in (streams, again))
+    ratios["memory bandwidth"] = second.best / first.best
+    streams |= {name: rate for name, rate in again.items() if rate.best > streams[name].best}
+    for precision in (Precision.FP32, Precision.BF16):
+        if precision in gemm:
+            repeated = believed_gemm(bench, precision, bench.plan.repeat_s)
+            ratios[f"{precision} GEMM"] = repeated.best / gemm[precision].best
+            gemm[precision] = max(gemm[precision], repeated, key=lambda s: s.best)
+    return ratios
+
+
+def _best_stream(streams: Mapping[str, Sustained]) -> Sustained:
+    return max((streams[name] for name in ("read", "copy", "triad")), key=lambda s: s.best)
 
 
 def _assemble(
     streams: Mapping[str, Sustained],
-    caches: Mapping[Level, Sustained],
+    levels: Mapping[Level, Sustained],
     gemm: Mapping[Precision, Sustained],
     refused: Mapping[str, str],
     launch: Ceiling,
@@ -152,11 +249,10 @@ def _assemble(
     fp32_on: Engine,
 ) -> Ceilings:
     rates = {f"{name} bandwidth": s for name, s in streams.items() if name != "update"}
-    rates |= {f"{level} bandwidth": s for level, s in caches.items()}
+    rates |= {f"{level} bandwidth": s for level, s in levels.items()}
     rates |= {f"{p} GEMM rate": s for p, s in gemm.items()}
-    best = max((streams[name] for name in ("read", "copy", "triad")), key=lambda s: s.best)
-    bandwidth = {level: _ceiling(s, "read, all cores: {}") for level, s in caches.items()}
-    bandwidth["dram"] = _ceiling(best, "best of read, copy, triad: {}, write-allocate not counted")
+    bandwidth = {level: _ceiling(s, _LEVEL_TEXT.get(level, "read, all cores: {}")) for level, s in levels.items()}
+    bandwidth["dram"] = _ceiling(_best_stream(streams), "best of read, copy, triad: {}, write-allocate not counted")
     shared = (Precision.FP32, Precision.FP64) if fp32_on == "both" else (Precision.FP32,)
     return Ceilings(
         matrix={p: _ceiling(s, "GEMM {}") for p, s in gemm.items() if fp32_on != "vector" or p != Precision.FP32},
@@ -186,6 +282,7 @@ def with_ceilings(machine: Machine, ceilings: Ceilings) -> Machine:
         matrix={**machine.matrix, **ceilings.matrix},
         vector={**machine.vector, **ceilings.vector},
         bandwidth={**machine.bandwidth, **ceilings.bandwidth},
+        streams=ceilings.streams,
         launch_s=ceilings.launch_s,
         read_on=ceilings.measured_on,
         notes=(*machine.notes, *notes),
@@ -201,106 +298,6 @@ def _fp32_engine(device: str) -> Engine:
 def _for(device: str, gemm_s: dict[Precision, float]) -> dict[Precision, float]:
     """On CUDA also TF32, which no CPU has."""
     return {**gemm_s, Precision.TF32: 0.6} if find_device(device).type == "cuda" else gemm_s
-
-
-def _streams(
-    device: str, machine: Machine, timer: Timer, plan: Plan, clock: Clock, say: Progress
-) -> dict[str, Sustained]:
-    size = plan.working_set_bytes or working_set_bytes(machine.last_level_cache_bytes, available_bytes(device))
-    datasheet = machine.bandwidth.get("dram")
-    limit = datasheet.value * MAX_OVER_DATASHEET if datasheet and datasheet.origin == "datasheet" else None
-
-    def measure() -> dict[str, Sustained]:
-        found = stream_rates(
-            device,
-            timer,
-            size_bytes=size,
-            seconds=plan.memory_s,
-            clock=clock,
-            window_s=plan.window_s,
-            progress=say,
-        )
-        for name in ("read", "copy", "triad"):
-            believe(f"{name} bandwidth", "B/s", found[name], limit=limit, limit_text="1.5 × the datasheet's")
-            _refuse_unsteady(plan, f"{name} bandwidth", found[name])
-        believe(
-            "copy bandwidth", "B/s", found["copy"], limit=2 * found["read"].best, limit_text="twice the read rate"
-        )
-        return found
-
-    return _twice(measure)
-
-
-def _gemms(
-    device: str, machine: Machine, timer: Timer, plan: Plan, clock: Clock, say: Progress
-) -> tuple[dict[Precision, Sustained], dict[str, str]]:
-    found: dict[Precision, Sustained] = {}
-    refused: dict[str, str] = {}
-    for precision, seconds in plan.gemm_s.items():
-        say(f"GEMM {precision}")
-        try:
-            found[precision] = _gemm(precision, device, machine, timer, seconds, plan, clock)
-        except ImplausibleError as error:
-            if precision == Precision.FP32:
-                raise
-            refused[precision.value] = error.message
-        except (RuntimeError, NotImplementedError) as error:
-            if precision == Precision.FP32:
-                raise
-            refused[precision.value] = f"torch has no such product here ({str(error).splitlines()[0]})"
-    return found, refused
-
-
-def _gemm(
-    precision: Precision,
-    device: str,
-    machine: Machine,
-    timer: Timer,
-    seconds: float,
-    plan: Plan,
-    clock: Clock,
-) -> Sustained:
-    limit, words = _limit(precision, device, machine)
-    unit = "OP/s" if precision.is_integer else "FLOP/s"
-
-    def measure() -> Sustained:
-        found = gemm_rate(
-            precision,
-            device,
-            timer,
-            seconds=seconds,
-            clock=clock,
-            largest=plan.largest_gemm,
-            window_s=plan.window_s,
-        )
-        believe(f"{precision} GEMM rate", unit, found, limit=limit, limit_text=words)  # type: ignore[arg-type]
-        _refuse_unsteady(plan, f"{precision} GEMM rate", found)
-        return found
-
-    return _twice(measure)
-
-
-def _limit(precision: Precision, device: str, machine: Machine) -> tuple[float | None, str]:
-    if find_device(device).type == "cpu":
-        return cpu_limit(precision, max(machine.multiprocessors or 0, os.cpu_count() or 1))
-    known = machine.matrix.get(precision) or machine.vector.get(precision)
-    if known and known.origin == "datasheet":
-        return known.value * MAX_OVER_DATASHEET, "1.5 × the datasheet's peak"
-    return None, ""
-
-
-def _refuse_unsteady(plan: Plan, name: str, found: Sustained) -> None:
-    doubt = unsteady(name, found)
-    if doubt and plan.strict:
-        raise ImplausibleError(doubt, HINT)
-
-
-def _twice(measure: Callable[[], T]) -> T:
-    """Measure; if the result can't be believed, once more."""
-    try:
-        return measure()
-    except ImplausibleError:
-        return measure()
 
 
 def _ceiling(found: Sustained, text: str) -> Ceiling:

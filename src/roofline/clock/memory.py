@@ -24,9 +24,9 @@ SMALLEST_WORKING_SET = 256 * 2**20
 _FLOAT = 4
 
 
-def working_set_bytes(cache_bytes: int, available_bytes: int) -> int:
+def working_set_bytes(cache_bytes: int, available_bytes: int, *, times_cache: int = TIMES_CACHE) -> int:
     """Bytes to stream over: 4 × last-level cache, at least 256 MiB, at most a quarter of the free memory."""
-    wanted = max(TIMES_CACHE * cache_bytes, SMALLEST_WORKING_SET)
+    wanted = max(times_cache * cache_bytes, SMALLEST_WORKING_SET)
     return int(min(wanted, MEMORY_FRACTION * available_bytes)) // 4096 * 4096
 
 
@@ -88,8 +88,9 @@ def cache_rates(
     seconds: float,
     clock: Clock,
     window_s: float = 10e-3,
+    device: str = "cpu",
 ) -> dict[Level, Sustained]:
-    """Read rate of each CPU cache, all cores together, B/s.
+    """Read rate of each CPU cache, all cores together, or of a GPU's L2, B/s.
 
     One row that fits into half of the cache (and, from the second level on, is at most 16 times the level below)
     is summed over and over by all threads: a row expanded with stride 0 takes no other memory, and no call ends in
@@ -98,11 +99,12 @@ def cache_rates(
     Args:
         capacities: By level, B, all caches of a level together. The third is taken for shared, those below
             for split among the cores.
-        cores: How many.
-        timer: Of the CPU.
+        cores: How many; 1 for a GPU, whose L2 is one for all.
+        timer: Of the device.
         seconds: Time to spend, about, s.
         clock: Monotonic, in s.
         window_s: Least length of a window, s.
+        device: Where.
     """
     found: dict[Level, Sustained] = {}
     below = 0
@@ -110,7 +112,7 @@ def cache_rates(
         own = capacity if level == "l3" else capacity // cores
         row = min(own // 2, 16 * below) if below else own // 2
         if row > below:
-            step, nbytes = _row_sums(row)
+            step, nbytes = _row_sums(row, device)
             what = f"sum over {row / 1024:.0f} KiB"
             share_s = seconds / len(capacities)
             found[level] = sustain(what, nbytes, step, timer, seconds=share_s, clock=clock, window_s=window_s)
@@ -146,12 +148,12 @@ def _filled(device: str, rows: int, columns: int) -> torch.Tensor:
     return buffer
 
 
-def _row_sums(row_bytes: int, total_bytes: int = 64 * 2**20) -> tuple[Step, float]:
+def _row_sums(row_bytes: int, device: str, total_bytes: int = 64 * 2**20) -> tuple[Step, float]:
     n = max(1, row_bytes // _FLOAT)
     repeats = max(64, total_bytes // (n * _FLOAT))
-    random = torch.Generator().manual_seed(0)
-    rows = torch.rand(n, generator=random).expand(repeats, n)
-    result = torch.empty(repeats)
+    random = torch.Generator(device=device).manual_seed(0)
+    rows = torch.rand(n, device=device, generator=random).expand(repeats, n)
+    result = torch.empty(repeats, device=device)
     return lambda: torch.sum(rows, dim=1, out=result), float(repeats * n * _FLOAT)
 
 

@@ -27,6 +27,7 @@ FLOPS_PER_CYCLE = {
     Precision.FP32: 128,
     Precision.BF16: 1024,
     Precision.FP16: 1024,
+    Precision.FP8: 2048,
     Precision.INT8: 2048,
 }
 MAX_CLOCK_HZ = 6.5e9

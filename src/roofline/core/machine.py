@@ -38,6 +38,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         matrix: Dense peak or sustained rate of the matrix engine by precision, FLOP/s (OP/s for integers).
         vector: The same for the vector engine (CUDA cores, SIMD units).
         bandwidth: By memory level or link, B/s; links count one direction.
+        streams: Measured rate of memory by kind of traffic (read, copy, triad, update in place), B/s; write-allocate
+            is not counted. The memory ceiling is the best of the first three.
         launch_s: Time that one empty op costs the host, s.
         memory_bytes: Capacity of the device's memory.
         cache_bytes: Capacity by cache level; the largest is the last-level cache.
@@ -57,6 +59,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     matrix: Mapping[Precision, Ceiling] = {}
     vector: Mapping[Precision, Ceiling] = {}
     bandwidth: Mapping[Level, Ceiling] = {}
+    streams: Mapping[str, float] = {}
     launch_s: Ceiling | None = None
     memory_bytes: int | None = None
     cache_bytes: Mapping[Level, int] = {}

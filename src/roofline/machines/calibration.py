@@ -1,0 +1,44 @@
+"""A machine measured on the spot: its ceilings, and how it behaves between them."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from roofline.core.machine import Machine
+
+
+class SweepPoint(msgspec.Struct, frozen=True):
+    """One kernel of known intensity, timed.
+
+    Attributes:
+        what: What ran, such as "torch.mm 4194304x32 by 32x32".
+        intensity_flops_per_byte: Of the bytes that the program names, FLOP/B.
+        flops_per_s: Best sustained rate, FLOP/s.
+    """
+
+    what: str
+    intensity_flops_per_byte: float
+    flops_per_s: float
+
+
+class Calibration(Machine, frozen=True, kw_only=True):
+    """A machine file with all that `roofline calibrate` saw; `--machine` takes it as it takes any machine.
+
+    Attributes:
+        sweep_precision: What the sweep computed in.
+        sweep: From low to high intensity: the measured roofline.
+        launches_s: What launching costs by way ("eager", "round trip", "graph"), s.
+        agreement: By ceiling, second measurement / first: how far a repetition agrees.
+        seconds: Time that all of it took, s.
+    """
+
+    sweep_precision: str = ""
+    sweep: tuple[SweepPoint, ...] = ()
+    launches_s: Mapping[str, float] = {}
+    agreement: Mapping[str, float] = {}
+    seconds: float = 0.0
+
+
+def calibration(machine: Machine, **more: object) -> Calibration:
+    """Extend a machine by what only a calibration knows (the fields of `Calibration`)."""
+    return msgspec.convert({**msgspec.structs.asdict(machine), **more}, Calibration, from_attributes=True)
