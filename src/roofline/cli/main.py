@@ -13,6 +13,7 @@ from roofline.errors import RooflineError
 _COMMANDS = {
     "measure": "Which ceiling a program hits, and what moving it is worth.",
     "count": "The same for any machine, without running the program.",
+    "plan": "How fast a language model can decode, prefill or train, on what.",
     "devices": "Show machines: ceilings and ridge points.",
     "calibrate": "Measure what this machine can really do.",
     "sweep": "How throughput and bound move with batch, tokens and shape.",

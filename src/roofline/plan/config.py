@@ -95,7 +95,7 @@ def napkin(params: float) -> Architecture:
     rows, bias = divmod(number % side**2, side)
     rest = (Layer((), 0, 0, (Matrix("weights", side, rows, bias, "mlp"),)),) if rows or bias else ()
     return Architecture(
-        name=f"{params:g} parameters",
+        name=f"{params / 1e9:g} billion parameters",
         model_type="napkin",
         stack=Stack("model", side, (square,) * (number // side**2) + rest),
         vocab=0,

@@ -1,6 +1,5 @@
 """A model on a machine: op records, the Run that they make, and what follows from it."""
 
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -139,9 +138,7 @@ def run_of(planned: Plan) -> Run:
         ops=records,
         warnings=tuple(_warnings(planned)),
     )
-    judged = judge(run)
-    found = msgspec.to_builtins(planned.answers())
-    return msgspec.structs.replace(judged, workload={**judged.workload, "plan": found})
+    return judge(run)
 
 
 def _compulsory(op: Op) -> float:
@@ -200,12 +197,3 @@ def vary(planned: Plan, **changes: Any) -> Plan:
     """The same plan with fields of its workload changed."""
     workload = msgspec.structs.replace(planned.setting.workload, **changes)
     return plan(planned.architecture, planned.machine, workload, planned.setting.parallel, planned.draft)
-
-
-def batches(planned: Plan) -> "partial[Plan]":
-    """Give the plan as a function of the batch, for searches."""
-    return partial(_with_batch, planned)
-
-
-def _with_batch(planned: Plan, batch: int) -> Plan:
-    return vary(planned, batch=batch)

@@ -133,7 +133,12 @@ def _nemotron_experts(config: Config) -> Experts:
     )
 
 
-_NEMOTRON: dict[str, Callable[[Config], Part]] = {"M": _nemotron_mamba, "*": _nemotron_attention, "-": _nemotron_mlp, "E": _nemotron_experts}
+_NEMOTRON: dict[str, Callable[[Config], Part]] = {
+    "M": _nemotron_mamba,
+    "*": _nemotron_attention,
+    "-": _nemotron_mlp,
+    "E": _nemotron_experts,
+}
 
 
 def _number(config: Config) -> int:

@@ -1,0 +1,257 @@
+"""`roofline plan`: how fast a language model can decode, prefill or train, on what, without running it."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from roofline.cli.common import Quantity, options, output_options
+
+if TYPE_CHECKING:
+    from roofline.core.machine import Machine
+    from roofline.plan.planner import Plan
+
+F = TypeVar("F", bound=Callable[..., Any])
+_PRECISIONS = ("bf16", "fp16", "fp32", "tf32", "fp8", "int8", "fp4")
+# Narrow precisions are those of weights and products; activations between ops stay in BF16.
+_NARROW = {"fp8": "fp8", "int8": "int8", "fp4": "nvfp4"}
+
+
+def _whole(name: str, text: str, least: int = 1, default: int | None = None) -> Callable[[F], F]:
+    return click.option(name, type=click.IntRange(min=least), default=default, help=text)
+
+
+step_options = options(
+    click.option("--phase", type=click.Choice(["decode", "prefill", "train"]), default="decode", show_default=True),
+    _whole("--batch", "Sequences, all replicas together.  [default: 1]"),
+    _whole("--context", "Tokens in the cache before the step.  [default: 1024 in decode, else 0]", 0),
+    _whole("--tokens", "New tokens per sequence.  [default: 1 in decode, else 2048]"),
+    click.option("--precision", type=click.Choice(_PRECISIONS), help="Of products.  [default: the config's]"),
+    click.option("--weights", metavar="FORMAT", help="bf16, fp8, int8, int4-g128, mxfp4, nvfp4, q4_k, q8_0 …"),
+    click.option("--kv", metavar="FORMAT", help="Of the KV cache: bf16, fp8, int8 …"),
+    _whole("--chunk", "Tokens per pass of a chunked prefill."),
+    _whole("--images", "Images per sequence, for models with a vision tower.", 0),
+    _whole("--source", "Tokens of the encoder's sequence, for encoder–decoder models."),
+    click.option(
+        "--recompute", type=click.Choice(["none", "full"]), default="none", help="Training recomputes layers."
+    ),
+    _whole("--microbatches", "Micro-batches per step."),
+    click.option(
+        "--latent", type=click.Choice(["auto", "absorbed", "expanded"]), default="auto", help="How MLA runs."
+    ),
+)
+split_options = options(
+    *(
+        _whole(f"--{name}", text, default=1)
+        for name, text in {
+            "tp": "Tensor parallelism.",
+            "pp": "Pipeline stages.",
+            "dp": "Replicas.",
+            "ep": "Expert parallelism, over tp · dp.",
+            "cp": "Context parallelism.",
+        }.items()
+    ),
+    click.option("--zero", type=click.IntRange(0, 3), default=0, help="ZeRO stage over dp; 3 is FSDP."),
+    _whole("--node", "Devices per node, joined by NVLink.", default=8),
+    click.option("--network", type=Quantity("B/s"), help='Between nodes, per device and direction: "50 GB/s".'),
+    click.option("--nvlink", type=Quantity("B/s"), help="Override the link within a node."),
+)
+question_options = options(
+    click.option("--draft", metavar="CONFIG|mtp", help="Speculative decoding: the model that proposes."),
+    _whole("--draft-tokens", "Tokens proposed per step.", default=4),
+    click.option("--acceptance", type=click.FloatRange(0, 1), default=0.7, help="Chance that one is accepted."),
+    click.option("--sweep", "sweeps", multiple=True, metavar="NAME=FROM:TO", help="batch=1:512; again for a grid."),
+    click.option("--itl", type=Quantity("s"), help='Largest batch within this time per token: "30 ms".'),
+    click.option("--price-per-hour", type=click.FloatRange(min=0), help="Of one device: cost per million tokens."),
+)
+
+
+@click.command()
+@click.argument("config", required=False)
+@click.option("--params", type=float, help="In place of CONFIG: a size alone, such as 70e9.")
+@click.option("--like", metavar="FAMILY", help="Read an unknown model_type as this family, an approximation.")
+@step_options
+@split_options
+@question_options
+@click.option("--machine", "machines", multiple=True, metavar="NAME|FILE", help="Whose roof; again to compare.")
+@click.option("--peak-flops", type=Quantity("FLOP/s"), help='Override the matrix peak: "989 TFLOP/s".')
+@click.option("--peak-bandwidth", type=Quantity("B/s"), help='Override the memory bandwidth: "3.35 TB/s".')
+@output_options
+def command(output: Path | None, as_json: bool, **chosen: Any) -> int:
+    """Plan a step of a model: the least time it can take, what to expect, and which ceiling binds each op.
+
+    CONFIG: a config.json, its folder, a name of the catalogue (llama-3.1-8b), or a hub id. No weights are needed.
+    """
+    from roofline.cli.common import check_output
+
+    check_output(output)
+    if chosen["sweeps"]:
+        return _sweep(chosen, as_json, output)
+    plans = _plans(chosen)
+    if len(plans) > 1:
+        return _several(plans, chosen, as_json, output)
+    return _one(plans[0], chosen, as_json, output)
+
+
+def _one(planned: "Plan", chosen: dict[str, Any], as_json: bool, output: Path | None) -> int:
+    from roofline.plan.planner import run_of
+    from roofline.plan.questions import under_slo
+    from roofline.plan.screen import Asked, lines
+
+    run = run_of(planned)
+    slo = under_slo(planned, chosen["itl"]) if chosen["itl"] else None
+    if as_json or output:
+        from roofline.cli.common import say
+        from roofline.plan.document import with_answers
+
+        run = with_answers(run, planned, slo, chosen["price_per_hour"])
+        if output:
+            say(f"wrote {run.report(output)}")
+    if as_json:
+        _print_json(run.to_json())
+    else:
+        print("\n".join(lines(planned, run, Asked(slo=slo, price_per_hour=chosen["price_per_hour"]))))
+    return 3 if slo is not None and not slo.batch else 0
+
+
+def _several(plans: "list[Plan]", chosen: dict[str, Any], as_json: bool, output: Path | None) -> int:
+    from roofline.plan.compare import side_by_side
+    from roofline.plan.document import together, with_answers
+    from roofline.plan.planner import run_of
+
+    if as_json or output:
+        runs = [with_answers(run_of(p), p, None, chosen["price_per_hour"]) for p in plans]
+        _write_json(together(runs), output)
+        if as_json:
+            _print_json(together(runs))
+            return 0
+    print("\n".join(side_by_side(plans, chosen["price_per_hour"])))
+    return 0
+
+
+def _sweep(chosen: dict[str, Any], as_json: bool, output: Path | None) -> int:
+    from roofline.plan.compare import sweep_table
+    from roofline.plan.document import sweep_document
+    from roofline.plan.sweep import grid, read_sweep
+
+    architecture, workload, parallel = _asked(chosen)
+    sweeps = [read_sweep(text) for text in chosen["sweeps"]]
+    points = list(grid(architecture, _machines(chosen), sweeps, workload, parallel))
+    _write_json(sweep_document(points), output)
+    if as_json:
+        _print_json(sweep_document(points))
+    else:
+        print("\n".join(sweep_table(points, chosen["itl"])))
+    return 0
+
+
+def _plans(chosen: dict[str, Any]) -> "list[Plan]":
+    from roofline.plan.planner import plan
+
+    architecture, workload, parallel = _asked(chosen)
+    draft = _draft(chosen)
+    return [plan(architecture, machine, workload, parallel, draft) for machine in _machines(chosen)]
+
+
+def _asked(chosen: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """The model, the workload and the split of a command line."""
+    from roofline.core.precision import Precision
+    from roofline.errors import UsageError
+    from roofline.plan.config import load, napkin
+    from roofline.plan.workload import Parallel, Workload
+
+    if (chosen["config"] is None) == (chosen["params"] is None):
+        raise UsageError("give a CONFIG, or --params in its place", "for example: roofline plan llama-3.1-8b")
+    named = chosen["config"] is not None
+    architecture = load(chosen["config"], like=chosen["like"]) if named else napkin(chosen["params"])
+    precision = chosen["precision"]
+    own = {"float16": "fp16"}.get(architecture.dtype, "bf16")
+    context = chosen["context"]
+    if context is None:
+        context = 1024 if chosen["phase"] == "decode" and named else 0
+    workload = Workload(
+        phase=chosen["phase"],
+        batch=chosen["batch"] or 1,
+        context=context,
+        tokens=chosen["tokens"],
+        precision=Precision(own if precision is None or precision in _NARROW else precision),
+        weights=chosen["weights"] or _NARROW.get(precision or ""),
+        kv=chosen["kv"],
+        chunk=chosen["chunk"],
+        images=chosen["images"] or 0,
+        source=chosen["source"],
+        recompute=chosen["recompute"],
+        microbatches=chosen["microbatches"],
+        latent=chosen["latent"],
+    )
+    return architecture, workload, Parallel(**{k: chosen[k] for k in ("tp", "pp", "dp", "ep", "cp", "zero", "node")})
+
+
+def _draft(chosen: dict[str, Any]) -> Any:
+    if chosen["draft"] is None:
+        return None
+    from roofline.plan.config import load
+    from roofline.plan.speculate import Draft
+
+    model = None if chosen["draft"] == "mtp" else load(chosen["draft"])
+    return Draft(model=model, tokens=chosen["draft_tokens"], acceptance=chosen["acceptance"])
+
+
+def _machines(chosen: dict[str, Any]) -> "list[Machine]":
+    """The machines named, or the GPU that the driver shows; with the user's overrides."""
+    import msgspec
+
+    from roofline import machines
+    from roofline.core.machine import Ceiling
+    from roofline.core.precision import Precision
+
+    found: list[Machine | None] = [machines.resolve(name) for name in chosen["machines"]]
+    found = found or [_own(chosen)]
+    precision = Precision(chosen["precision"]) if chosen["precision"] else Precision.BF16
+    made = []
+    for machine in found:
+        changed = machines.override(machine, chosen["peak_flops"], chosen["peak_bandwidth"], precision)
+        links: dict[Any, Ceiling] = {
+            level: Ceiling(chosen[level], "given", f"--{level}") for level in ("network", "nvlink") if chosen[level]
+        }
+        made.append(msgspec.structs.replace(changed, bandwidth={**changed.bandwidth, **links}))
+    return made
+
+
+def _own(chosen: dict[str, Any]) -> "Machine | None":
+    """This computer's first GPU by its driver, without torch; None where two ceilings are given in its place.
+
+    Raises:
+        MachineError: There is none.
+    """
+    from roofline.errors import MachineError
+    from roofline.machines import identify, smi
+
+    if chosen["peak_flops"] and chosen["peak_bandwidth"]:
+        return None
+    seen = smi.read("0")
+    if seen is None:
+        raise MachineError("no GPU is visible here to plan for", "name one or more: --machine h100-sxm")
+    return identify(seen.name, memory_bytes=seen.memory_bytes, compute=seen.compute)
+
+
+def _write_json(document: bytes, output: Path | None) -> None:
+    """Write several Runs or a sweep, for which JSON is the only format."""
+    if output is None:
+        return
+    from roofline.cli.common import say
+    from roofline.core.run import write_whole
+    from roofline.errors import UsageError
+
+    if output.suffix.lower() != ".json":
+        raise UsageError(
+            f"can't write {output}: several plans go into a .json", "name one --machine, or -o plans.json"
+        )
+    say(f"wrote {write_whole(output, document)}")
+
+
+def _print_json(document: bytes) -> None:
+    sys.stdout.buffer.write(document.rstrip() + b"\n")
+    sys.stdout.buffer.flush()
