@@ -40,7 +40,9 @@ class Words(click.ParamType):  # type: ignore[type-arg]
 
 _where = options(
     click.option("--device", default="cpu", show_default=True, help="Where it runs: cpu, cuda, cuda:1, mps."),
-    click.option("--predict", metavar="MACHINE", help="Run nothing: draw the roof of any machine (roofline devices)."),
+    click.option(
+        "--predict", metavar="MACHINE", help="Run nothing: draw the roof of any machine (roofline devices)."
+    ),
     click.option("--machine", metavar="NAME|FILE", help="Whose roof.  [default: the device's own]"),
     click.option("--peak-flops", type=Quantity("FLOP/s"), help='Override the matrix peak: "989 TFLOP/s".'),
     click.option("--peak-bandwidth", type=Quantity("B/s"), help='Override the memory bandwidth: "3.35 TB/s".'),
@@ -58,7 +60,11 @@ _how = options(
         help="Sizes for two CPU cores, or the article's.  [default: small on a CPU]",
     ),
     click.option(
-        "--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Time spent timing each case."
+        "--seconds",
+        type=click.FloatRange(min=0.01),
+        default=1.0,
+        show_default=True,
+        help="Time spent timing each case.",
     ),
     click.option("--dry-run", is_flag=True, help="Print the cases with predicted times, and run none."),
     click.option("--runner", type=click.Choice(["local", "ray", "modal"]), default="local", show_default=True),
@@ -79,7 +85,9 @@ _results = options(
 )
 _common = options(_where, _how, _results)
 _mlp = options(
-    click.option("--params", type=click.FloatRange(min=1024), help="Parameters of the MLP.  [default: 1.44e9, CPU 2.56e8]"),
+    click.option(
+        "--params", type=click.FloatRange(min=1024), help="Parameters of the MLP.  [default: 1.44e9, CPU 2.56e8]"
+    ),
     click.option("--hidden", type=click.IntRange(min=1), help="Its width.  [default: from --params]"),
     click.option("--blocks", type=click.IntRange(min=1), help="Its depth.  [default: from --params]"),
 )

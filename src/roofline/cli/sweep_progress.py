@@ -40,7 +40,11 @@ def watching(cases: Sequence[Case], where: Where, left: int) -> Iterator[Watch]:
         pace = (time.monotonic() - begin + 5.0) / (spent + 5.0)
         left_text = f"about {_clock(todo * pace)} left"
         bar.update(task, advance=1, left=left_text)
-        bar.console.print(f"{result.case.label}: {_said(result)}" + ("" if console.is_terminal else f"  ({left_text})"), highlight=False, markup=False)
+        bar.console.print(
+            f"{result.case.label}: {_said(result)}" + ("" if console.is_terminal else f"  ({left_text})"),
+            highlight=False,
+            markup=False,
+        )
 
     with bar:
         task = bar.add_task("sweep", total=left, left=f"about {_clock(sum(costs.values()))} left")
@@ -57,7 +61,9 @@ def _said(result: Result) -> str:
     run = result.run
     if run is None or run.timing is None or run.verdict is None:
         return result.outcome.replace("_", " ") + (f" ({result.why})" if result.why else "")
-    return f"{show(run.timing.median_s, 's')}, {run.verdict.bound.value}-bound".replace("uncertain-bound", "uncertain")
+    return f"{show(run.timing.median_s, 's')}, {run.verdict.bound.value}-bound".replace(
+        "uncertain-bound", "uncertain"
+    )
 
 
 def _clock(seconds: float) -> str:

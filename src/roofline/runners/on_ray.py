@@ -1,4 +1,4 @@
-"""Run cases as tasks of a Ray cluster: one at a time per GPU, or per node without GPUs, so that none disturbs another.
+"""Run cases as tasks of a Ray cluster: one at a time per GPU, or per node without GPUs; none disturbs another.
 
 Results come back to the driver, which alone writes the file: a task whose worker dies runs again and is written once.
 """
@@ -74,7 +74,11 @@ def _result(ray: Any, ready: Any, case: Case, where: Where) -> Result:
     """The result of a task; one whose workers died every time is an outcome too."""
     try:
         return msgspec.json.decode(ray.get(ready), type=Result)
-    except (ray.exceptions.OutOfMemoryError, ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError) as error:
+    except (
+        ray.exceptions.OutOfMemoryError,
+        ray.exceptions.WorkerCrashedError,
+        ray.exceptions.NodeDiedError,
+    ) as error:
         out_of_memory = isinstance(error, ray.exceptions.OutOfMemoryError)
         return Result(
             key=case.key,

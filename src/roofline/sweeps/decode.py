@@ -35,7 +35,12 @@ def cases(settings: Settings) -> list[Case]:
         series = f"decode {settings.model.rpartition('/')[2]}"
     return [
         Case(
-            sweep="decode", series=series, size=size, precision=settings.precision, settings=what, device=settings.device
+            sweep="decode",
+            series=series,
+            size=size,
+            precision=settings.precision,
+            settings=what,
+            device=settings.device,
         )
         for size in sorted(sizes)
     ]
@@ -55,12 +60,8 @@ def _make(case: Case, options: Options) -> Made:
     import torch
 
     sizes = mlp.of(case.settings)
-    x = torch.randn(
-        case.size, sizes.hidden, dtype=getattr(torch, mlp.dtype(case.precision)), device=options.device
-    )
-    return Made(
-        module=mlp.build(sizes, case.precision, options.device), inputs=(x,), items=case.size, item=ITEM
-    )
+    x = torch.randn(case.size, sizes.hidden, dtype=getattr(torch, mlp.dtype(case.precision)), device=options.device)
+    return Made(module=mlp.build(sizes, case.precision, options.device), inputs=(x,), items=case.size, item=ITEM)
 
 
 def predict(case: Case, machine: Machine, origin: BytesOrigin | None) -> Run | None:

@@ -59,9 +59,7 @@ def measure_case(case: Case, where: Where) -> Result:
 
 def measure_encoded(case: bytes, where: bytes) -> bytes:
     """`measure_case` between processes: JSON in, one line of a file of results out."""
-    return encode(
-        measure_case(msgspec.json.decode(case, type=Case), msgspec.json.decode(where, type=Where))
-    )
+    return encode(measure_case(msgspec.json.decode(case, type=Case), msgspec.json.decode(where, type=Where)))
 
 
 def count_case(case: Case, machine: Machine, where: Where) -> Run:
@@ -105,7 +103,7 @@ def _free(device: str) -> None:
 
     gc.collect()
     backend = getattr(torch, torch.device(device).type, None)
-    if hasattr(backend, "empty_cache"):
+    if backend is not None and hasattr(backend, "empty_cache"):
         backend.empty_cache()
 
 

@@ -17,7 +17,12 @@ from roofline.sweeps.planned import op_record
 
 # Inner widths are a multiple of this, so that tiles of any matrix engine come out even.
 _MULTIPLE = 64
-_DTYPES = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP32: "float32", Precision.FP64: "float64"}
+_DTYPES = {
+    Precision.BF16: "bfloat16",
+    Precision.FP16: "float16",
+    Precision.FP32: "float32",
+    Precision.FP64: "float64",
+}
 
 
 class Mlp(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +74,7 @@ def of(settings: dict[str, Any]) -> Mlp:
 
 
 def dtype(precision: Precision) -> str:
-    """torch's name of the weights' format.
+    """Torch's name of the weights' format.
 
     Raises:
         UsageError: torch has no arithmetic on tensors of it.

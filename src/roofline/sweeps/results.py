@@ -42,7 +42,9 @@ class ResultsFile:
     def __enter__(self) -> "ResultsFile":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         os.close(self._handle)
 
     def append(self, result: Result) -> None:

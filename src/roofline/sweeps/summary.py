@@ -95,7 +95,11 @@ def point(result: Result) -> Point:
         flops=flops,
         flops_per_s=flops / step_s if flops and step_s else None,
         mfu_fraction=v.mfu_fraction if run.timing else _share(flops, step_s, run, matrix=True),
-        mbu_fraction=v.mbu_fraction if run.timing else moved / step_s / machine.dram.value if machine and step_s else None,
+        mbu_fraction=v.mbu_fraction
+        if run.timing
+        else moved / step_s / machine.dram.value
+        if machine and step_s
+        else None,
         intensity_flops_per_byte=v.intensity_flops_per_byte,
         closed_intensity_flops_per_byte=closed,
         ridge_point_flops_per_byte=v.ridge_point_flops_per_byte,
@@ -166,7 +170,11 @@ def speedups(points: Sequence[Point]) -> list[dict[str, float]]:
 
 
 def document(
-    name: SweepName, cases: Sequence[Case], results: Sequence[Result], machine: Machine | None, warnings: Sequence[str]
+    name: SweepName,
+    cases: Sequence[Case],
+    results: Sequence[Result],
+    machine: Machine | None,
+    warnings: Sequence[str],
 ) -> dict[str, Any]:
     """The sweep as one JSON document (schema `roofline.sweep/1`)."""
     points = [point(result) for result in results]

@@ -1,7 +1,8 @@
 """Training of the same stand-in: forward and backward over T tokens per step.
 
-    FLOP ≈ 6·P·T, weight traffic ≈ 3 passes (forward read, backward read, gradient write), I ≈ 2·T / (bytes per parameter)
+    FLOP ≈ 6·P·T, traffic ≈ three passes over the weights, I ≈ 2·T / (bytes per parameter)
 
+The passes: forward reads them, backward reads them again, and writes as many gradients.
 6·P·T over-counts by one product: the first layer's input needs no gradient. Both are shown.
 """
 
@@ -30,7 +31,12 @@ def cases(settings: Settings) -> list[Case]:
     what = mlp.sized(settings.params, settings.hidden, settings.blocks).settings()
     return [
         Case(
-            sweep="train", series="train", size=size, precision=settings.precision, settings=what, device=settings.device
+            sweep="train",
+            series="train",
+            size=size,
+            precision=settings.precision,
+            settings=what,
+            device=settings.device,
         )
         for size in sorted(sizes)
     ]

@@ -42,7 +42,9 @@ def fact_lines(name: SweepName, facts: dict[str, Any], points: Sequence[Point]) 
     for key in ("knee_batch", "knee_tokens"):
         if key in facts:
             found = facts[key]
-            lines.append(f"knee in the points: {found:.0f}" if found else "knee in the points: throughput still rises")
+            lines.append(
+                f"knee in the points: {found:.0f}" if found else "knee in the points: throughput still rises"
+            )
     if name in ("ops", "vision") and "ridge_point_flops_per_byte" in facts:
         lines.append(f"ridge point: {show(facts['ridge_point_flops_per_byte'], 'FLOP/B')}")
     if name == "train":
@@ -95,6 +97,7 @@ def _steps(points: Sequence[Point], size: str) -> list[tuple[str, list[str]]]:
 
 
 def _vision(points: Sequence[Point], wide: bool) -> list[tuple[str, list[str]]]:
+    origin = [("bytes", [str(p.bytes_origin or "") for p in points])] if wide else []
     return [
         ("model", [p.series for p in points]),
         ("batch", [str(p.size) for p in points]),
@@ -103,7 +106,7 @@ def _vision(points: Sequence[Point], wide: bool) -> list[tuple[str, list[str]]]:
         ("MFU", [percent(p.mfu_fraction) for p in points]),
         ("MBU", [percent(p.mbu_fraction) for p in points]),
         ("FLOP/B", _numbers(points, lambda p: p.intensity_flops_per_byte)),
-        *([("bytes", [p.bytes_origin or "" for p in points])] if wide else []),
+        *origin,
         ("bound", _bounds(points)),
     ]
 
