@@ -16,7 +16,7 @@ from roofline.plan.questions import Critical, Slo, critical, first_token, limits
 
 _WIDE = 100
 _ROWS = 14
-_LABEL = 13
+_LABEL = 14
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,8 @@ def title(planned: Plan) -> list[str]:
         parts.append(f"{workload.new_tokens:,} tokens")
     if planned.draft:
         parts.append(f"{planned.draft.tokens} draft tokens, {planned.draft.acceptance:.0%} accepted")
-    parts.append(str(workload.precision))
+    form = planned.setting.storage.layers
+    parts.append(str(workload.precision) if form is planned.setting.storage.base else f"{form.name} weights")
     split = [f"{k} {v}" for k in ("tp", "pp", "dp", "ep", "cp") if (v := getattr(parallel, k)) > 1]
     split += [f"zero {parallel.zero}"] if parallel.zero else []
     parts += [" ".join(split)] if split else []
