@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 import torch
 
+from roofline.clock import ceilings as module
 from roofline.clock import guarded
-from roofline.clock.ceilings import Ceilings, measure_ceilings, with_ceilings
+from roofline.clock.ceilings import Ceilings, disagreements, inversions, measure_ceilings, with_ceilings
 from roofline.clock.gemm import gemm_rate, product
 from roofline.clock.guarded import Plan
 from roofline.clock.launch import launch_cost
@@ -342,3 +344,43 @@ def test_a_tiny_real_calibration_of_this_cpu_gives_every_ceiling():
     assert set(found.bandwidth) == {"l1", "l2", "dram"}
     assert all(c.value > 0 and c.source for c in (*found.matrix.values(), *found.bandwidth.values()))
     assert "GEMM bf16" in said
+
+
+def test_two_measurements_within_a_tenth_are_one_result():
+    assert disagreements({"memory bandwidth": 0.91, "fp32 GEMM": 1.1}) == ()
+    # 1 / 1.2 is 16.7 % below, whichever of the two came first.
+    for ratio in (1.2, 1 / 1.2):
+        (found,) = disagreements({"memory bandwidth": 1.0, "fp32 GEMM": ratio})
+        assert "too noisy" in found
+        assert "fp32 GEMM by 16.7 %" in found
+        assert "memory" not in found
+
+
+def test_a_cache_slower_than_what_lies_behind_it_is_doubted():
+    assert inversions({"l1": 300e9, "l2": 200e9, "l3": 20e9, "dram": 19e9}) == ()
+    (found,) = inversions({"l1": 9.9e9, "l2": 247e9, "dram": 6e9})
+    assert found == "l1 bandwidth of 9.90 GB/s is below that of l2 (247 GB/s)"
+
+
+def test_main_rates_are_measured_twice_and_the_better_counts(monkeypatch):
+    rates = {Precision.FP32: iter([1.0e9, 1.3e9]), Precision.BF16: iter([4e9, 3.9e9])}
+    patched(monkeypatch, gemm=lambda p: steady(next(rates[p])))
+    monkeypatch.setattr(module, "intensity_sweep", lambda *a, **k: ())
+    plan = msgspec.structs.replace(PLAN, repeat_s=0.1, sweep_s=0.1)
+    found = measure_ceilings("cpu", CPU, plan)
+    assert found.vector[Precision.FP32].value == 1.3e9
+    assert found.matrix[Precision.BF16].value == 4e9
+    assert found.agreement == {
+        "memory bandwidth": 1.0,
+        "fp32 GEMM": pytest.approx(1.3),
+        "bf16 GEMM": pytest.approx(3.9 / 4),
+    }
+    assert len(found.doubts) == 1
+    assert "fp32 GEMM by 23.1 %" in found.doubts[0]
+
+
+def test_an_unsteady_repetition_is_told_and_not_refused(monkeypatch):
+    turns = iter([0.0, 0.5])
+    patched(monkeypatch, gemm=lambda p: steady(1e9, next(turns)))
+    plan = Plan(gemm_s={Precision.FP32: 0.1}, memory_s=0.1, launch_s=0.0, repeat_s=0.1)
+    assert measure_ceilings("cpu", CPU, plan).agreement["fp32 GEMM"] == 1.0

@@ -38,7 +38,7 @@ def reason_above(ratio: float, bound: Bound | None, moved: float, machine: Machi
         if in_place and machine.dram.value < update and machine.dram.value * ratio <= _ABOVE * update:
             return (
                 "it updates in place and so writes no line that it has not read (no write-allocate): such traffic "
-                f"was measured at {show(update, 'B/s')}, above the memory ceiling of {show(machine.dram.value, 'B/s')}"
+                f"was measured at {show(update, 'B/s')}, above the ceiling of {show(machine.dram.value, 'B/s')}"
             )
         return "probably part of its data stays in cache, or fewer bytes move than counted"
     if machine.boost_hz:
