@@ -1,6 +1,6 @@
 """The dispatch mode that sees every op that runs, and writes one `OpCall` for each."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from roofline.counter.causal import CausalScopes
 from roofline.counter.control_flow import body_of
 from roofline.counter.flex import FLEX_OPS, MaskedPairs
 from roofline.counter.modules import ModuleTracker
+from roofline.counter.shape_rules import fake_kernel
 from roofline.formulas.registry import Cost, Rule, call, find_rule, is_free
 
 # Questions about a tensor's layout: answered by the tensor, they never reach a kernel. "prim" holds the rest.
@@ -48,6 +49,7 @@ class _Op(NamedTuple):
     name: str
     packet: str
     rule: Rule | None
+    run: Callable[..., Any]
     is_free: bool
     is_question: bool
     writes: Writes
@@ -130,7 +132,7 @@ class Recorder(TorchDispatchMode):
     def _counted(self, op: _Op, func: Any, args: Any, kwargs: Any) -> Any:
         seen: list[Input] = []
         specs, spec_kwargs = self.accesses.arguments(args, kwargs, op.writes, seen)
-        out = func(*args, **kwargs)
+        out = op.run(*args, **kwargs)
         outputs: list[Output] = []
         out_specs = self.accesses.results(out, outputs)
         cost, formula = self._cost(op, args, specs, spec_kwargs, out_specs)
@@ -157,6 +159,7 @@ class Recorder(TorchDispatchMode):
             name=name,
             packet=".".join(name.split(".")[:2]),
             rule=find_rule(name),
+            run=func if self._fake is None else fake_kernel(func),
             is_free=is_free(name),
             is_question=name in _METADATA or name.startswith("prim."),
             writes=mutations(func),

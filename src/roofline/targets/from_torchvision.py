@@ -11,7 +11,7 @@ from roofline.targets.packages import need
 # Frames per clip and image sides for models whose weights state none.
 _DEFAULT_SIDE = 224
 _SEGMENTATION_SIDE = 520
-_FLOW_SIZE = (360, 480)
+_FLOW_SIZE = (512, 512)
 _DETECTION_SIZE = (800, 800)
 _FRAMES = 16
 # Initialise weights by scipy's truncated normal unless told not to, and warn about it.

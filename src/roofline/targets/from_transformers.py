@@ -11,6 +11,12 @@ from roofline.targets.options import Options
 from roofline.targets.packages import need
 
 _DEFAULT_TOKENS = 512
+_DEFAULT_SIDE = 224
+# One second of speech, as raw audio models of the wav2vec2 kind take it.
+_SAMPLES = 16_000
+_DECODER_TOKENS = 64
+_TEXT = ("CAUSAL_LM", "SEQ_TO_SEQ_CAUSAL_LM")
+_ENCODER_DECODER = ("SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ")
 
 
 def target(path: str) -> Target:
@@ -56,6 +62,9 @@ def _config(transformers: Any, file: Path, facts: dict[str, Any]) -> Any:
         )
     config = kinds[facts["model_type"]].from_dict(facts)
     config.use_cache = False
+    if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
+        # Training shifts the labels right and begins them with this token; which one does not matter here.
+        config.decoder_start_token_id = getattr(config, "bos_token_id", None) or 0
     return config
 
 
@@ -64,7 +73,8 @@ def _model_class(transformers: Any, config: Any, facts: dict[str, Any]) -> Any:
     for name in facts.get("architectures") or []:
         if hasattr(transformers, name):
             return getattr(transformers, name)
-    for auto in ("MODEL_FOR_CAUSAL_LM_MAPPING", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_MAPPING"):
+    heads = _ENCODER_DECODER if config.is_encoder_decoder else _TEXT
+    for auto in (*(f"MODEL_FOR_{head}_MAPPING" for head in heads), "MODEL_MAPPING"):
         mapping = getattr(transformers, auto)
         if type(config) in mapping:
             found = mapping[type(config)]
@@ -82,17 +92,11 @@ def _dtype(torch: Any, config: Any, precision: Precision | None) -> Any:
 
 def _inputs(torch: Any, module: Any, config: Any, batch: int, options: Options) -> tuple[dict[str, Any], int, str]:
     kind = module.main_input_name
-    text = config.get_text_config()
     if kind == "pixel_values":
-        vision = getattr(config, "vision_config", config)
-        side = vision.image_size
-        height, width = (side, side) if isinstance(side, int) else side
-        images = torch.rand(batch, getattr(vision, "num_channels", 3), height, width, dtype=module.dtype)
-        return {"pixel_values": images}, batch, "image"
-    if kind == "input_features":
-        features = torch.rand(batch, config.num_mel_bins, 2 * config.max_source_positions, dtype=module.dtype)
-        decoder = torch.zeros(batch, 64, dtype=torch.int64)
-        return {"input_features": features, "decoder_input_ids": decoder}, batch, "clip"
+        return {kind: _images(torch, module, config, batch)}, batch, "image"
+    if kind in ("input_features", "input_values"):
+        return _sound(torch, module, config, batch, kind), batch, "clip"
+    text = config.get_text_config()
     tokens = options.tokens or min(_DEFAULT_TOKENS, getattr(text, "max_position_embeddings", None) or _DEFAULT_TOKENS)
     ids = torch.randint(0, text.vocab_size, (batch, tokens))
     keywords = {"input_ids": ids}
@@ -101,3 +105,21 @@ def _inputs(torch: Any, module: Any, config: Any, batch: int, options: Options) 
     elif config.is_encoder_decoder:
         keywords["decoder_input_ids"] = ids
     return keywords, batch * tokens, "token"
+
+
+def _images(torch: Any, module: Any, config: Any, batch: int) -> Any:
+    vision = getattr(config, "vision_config", config)
+    side = getattr(vision, "image_size", _DEFAULT_SIDE)
+    height, width = (side, side) if isinstance(side, int) else side
+    return torch.rand(batch, getattr(vision, "num_channels", 3), height, width, dtype=module.dtype)
+
+
+def _sound(torch: Any, module: Any, config: Any, batch: int, kind: str) -> dict[str, Any]:
+    """Log-mel features for models that state their bins, raw samples for the others."""
+    bins = getattr(config, "num_mel_bins", None)
+    if bins is None:
+        return {kind: torch.rand(batch, _SAMPLES, dtype=module.dtype)}
+    if not config.is_encoder_decoder:
+        return {kind: torch.rand(batch, getattr(config, "max_length", _DEFAULT_TOKENS), bins, dtype=module.dtype)}
+    features = torch.rand(batch, bins, 2 * config.max_source_positions, dtype=module.dtype)
+    return {kind: features, "decoder_input_ids": torch.zeros(batch, _DECODER_TOKENS, dtype=torch.int64)}
