@@ -168,9 +168,11 @@ def sysbench(size: int) -> dict[str, float]:
     if not shutil.which("sysbench"):
         return {}
     threads = torch.get_num_threads()
+    # Each thread has a block of its own; sysbench wants a power of two.
+    block = 1 << ((size // threads).bit_length() - 1)
     options = {
-        "block-size": size // threads // 2**20 * 2**20,
-        "total-size": 4 * size,
+        "block-size": block,
+        "total-size": 4 * threads * block,
         "oper": "read",
         "scope": "local",
     }

@@ -158,3 +158,9 @@ def test_the_same_calibration_gives_the_same_picture(folder):
 def test_a_machine_without_a_sweep_is_drawn_by_its_ceilings():
     bare = msgspec.structs.replace(measured_machine(), sweep=(), sweep_precision="")
     assert "no sweep was measured" in render(bare, "svg").decode()
+
+
+def test_the_machines_of_the_database_fit_80_columns(capsys):
+    for names in ([], ["h100-sxm"], ["rtx-4090"]):
+        assert run(["devices", *names]) == 0
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= 80

@@ -69,13 +69,13 @@ def _table(found: list[Machine]) -> str:
         rows.append([m.key, show(dram.value, "B/s") if dram else "-", *peaks, ridge])
     widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
     lines = [
-        "  ".join(
+        " ".join(
             cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
         )
         for row in rows
     ]
     note = "dense matrix peaks in TFLOP/s (INT8: TOP/s); ridge in FLOP/B at BF16 (FP16 where there is no BF16)"
-    return "\n".join([*(line.rstrip() for line in lines), note])
+    return "\n".join([*(line.rstrip() for line in lines), *wrap(note, _WIDTH)])
 
 
 def _tera(rate: float) -> str:
