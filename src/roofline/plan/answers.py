@@ -59,7 +59,10 @@ def answer(planned: "Plan") -> Answers:
     work = sum(r.total_s for op, r in roofs if not _is_talk(op))
     late = sum(r.total_s for op, r in roofs if op.phase == "optimizer")
     longer = stretch(planned)
-    hidden = max(work - late, talk) * longer + late
+    # Hidden communication still takes its share of the memory's bandwidth.
+    together = sum((op.work("cached") for op in planned.records if op.phase != "optimizer"), Work())
+    busy = max(work - late, talk, roof_time(together, planned.machine).total_s)
+    hidden = busy * longer + late
     exposed = (work - late + talk) * longer + late
     tokens = _tokens(planned)
     total = sum((op.work("cached") for op, _ in roofs), Work())
@@ -71,7 +74,7 @@ def answer(planned: "Plan") -> Answers:
     return Answers(
         step_s=hidden,
         step_exposed_s=exposed,
-        bubble_s=(longer - 1) * max(work - late, talk),
+        bubble_s=(longer - 1) * busy,
         communication_s=talk,
         tokens=tokens,
         tokens_per_s=rate,
