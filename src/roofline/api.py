@@ -69,6 +69,7 @@ def count(
     keywords: Mapping[str, Any] | None = None,
     train: bool = False,
     precision: Cast | None = None,
+    fused: bool = False,
     machine: str | Machine | None = None,
     bytes_origin: BytesOrigin | None = None,
 ) -> Run:
@@ -82,6 +83,7 @@ def count(
         keywords: Keyword inputs.
         train: Forward and backward of a module.
         precision: "bf16" or "fp16" autocast; None is the program's own.
+        fused: Also count the bytes of the graph that torch.compile would make of it (origin `fused`); takes longer.
         machine: Whose roof to judge by, a name or a Machine; None leaves the Run unjudged, without `cached` bytes.
         bytes_origin: Which count of bytes to judge by; None takes the best at hand.
 
@@ -93,7 +95,7 @@ def count(
     """
     from roofline.pipeline import count_target
 
-    options = _options(program, inputs, train=train, precision=precision, compiled=False)
+    options = _options(program, inputs, train=train, precision=precision, compiled=fused)
     target = _target(program, inputs, keywords)
     return count_target(target, options, _machine(machine), origin=bytes_origin, may_run=True)
 

@@ -123,8 +123,9 @@ def count_target(
     say("counting the program on fake tensors")
     made: list[Made] = []
     recording = _recorded(target, options, may_run=may_run, made=made)
-    run = counted_run(recording, machine, _workload(target, options, made[-1]))
-    run = msgspec.structs.replace(run, environment=environment(options.device))
+    fused, warnings = _fused_count(target, options, say) if options.compiled else (None, [])
+    run = counted_run(recording, machine, _workload(target, options, made[-1]), fused_bytes=fused)
+    run = msgspec.structs.replace(run, environment=environment(options.device), warnings=(*run.warnings, *warnings))
     return judge(run, origin=origin) if machine else run
 
 
@@ -243,6 +244,16 @@ def _unmatched(joined: Any) -> list[str]:
         return []
     names = ", ".join(list(joined.unmatched)[:3])
     return [f"{1 - matched:.0%} of the op time belongs to no counted op ({names}): per-op times are incomplete"]
+
+
+def _fused_count(target: Target, options: Options, say: Say) -> tuple[float | None, list[str]]:
+    """Bytes of the program through torch.compile, without running it; or why they are unknown."""
+    from roofline.counter.fused import count_fused
+    from roofline.targets import program
+
+    say("scheduling the graph that torch.compile would make")
+    found = count_fused(lambda: program(target, options)[0])
+    return found.bytes, [f"the bytes of the fused graph are unknown: {found.why}"] if found.why else []
 
 
 def _fused_total(fused: Any, recording: Any) -> float | None:

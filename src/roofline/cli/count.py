@@ -10,6 +10,7 @@ from roofline.cli.common import judge_options, output_options, program_options
 
 @click.command()
 @program_options
+@click.option("--compile", "compiled", is_flag=True, help="Also count the graph that torch.compile would make.")
 @judge_options
 @output_options
 def command(output: Path | None, as_json: bool, origin: Any, **chosen: Any) -> None:

@@ -16,7 +16,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         train: Forward and backward instead of forward only.
         optimizer: Adds its step to training.
         precision: BF16 or FP16 by autocast; FP32; None is the program's own.
-        compiled: Through torch.compile (only when timed; counting sees the eager program).
+        compiled: Through torch.compile when timed; counting sees the eager program, and the compiled one's bytes.
         channels_last: Put convolution weights and images in channels-last layout.
         device: Where it runs: "cpu", "cuda", "cuda:1", "mps".
     """
