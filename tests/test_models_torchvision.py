@@ -15,7 +15,7 @@ from roofline.pipeline import count_target
 from roofline.targets import Options, find
 
 FLOAT = [n for n in models.list_models() if not n.startswith("quantized_")]
-CLASSIFICATION = [n for n in models.list_models(module=models)]
+CLASSIFICATION = list(models.list_models(module=models))
 DETECTION = models.list_models(module=models.detection)
 # Segmentation, video and optical flow.
 OTHERS = [n for n in FLOAT if n not in CLASSIFICATION and n not in DETECTION]
