@@ -6,7 +6,7 @@ Memory, over the same working set and with the same convention (bytes that the p
 counted): our read, copy and triad against the best of
 
 - STREAM-like C with OpenMP (stream_kernels.c beside this file), gcc -O3 -march=native -fopenmp
-- likwid-bench (load, copy, STREAM triad; AVX-512, AVX and SSE kernels with ordinary stores), where it is installed
+- likwid-bench (load, copy, STREAM triad; the widest vectors of this CPU, ordinary stores), where it is installed
 - sysbench memory (read only: its write fills memory without reading), where it is installed
 
 likwid's kernels with non-temporal stores are shown apart: they spare the write-allocate, so their rates are of other
@@ -147,10 +147,9 @@ def likwid(size: int) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for ours, kernel in LIKWID.items():
         for stores, title in (("", ours), ("_mem", f"{ours}, non-temporal")):
-            for kind in vectors[:1] if stores else vectors:
-                name = f"{kernel}{stores}_{kind}"
-                if name in names and not (stores and ours == "read"):
-                    keep_best(found.setdefault(title, {}), {f"likwid {name}": likwid_rate(name, size)})
+            fitting = [name for kind in vectors if (name := f"{kernel}{stores}_{kind}") in names]
+            if fitting and not (stores and ours == "read"):
+                found[title] = {f"likwid {fitting[0]}": likwid_rate(fitting[0], size)}
     return found
 
 

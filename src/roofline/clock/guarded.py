@@ -128,7 +128,7 @@ def believed_gemms(bench: Bench) -> tuple[dict[Precision, Sustained], dict[str, 
             if precision == Precision.FP32:
                 raise
             refused[precision.value] = error.message
-        except (RuntimeError, NotImplementedError) as error:
+        except (RuntimeError, TypeError) as error:  # MPS has no fp64: a TypeError
             if precision == Precision.FP32:
                 raise
             refused[precision.value] = f"torch has no such product here ({str(error).splitlines()[0]})"
