@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from report_runs import resnet
 
+from report_runs import resnet
 from roofline.cli.main import run
 
 
@@ -150,6 +150,12 @@ def test_peaks_given_by_hand_override_the_database(factory: str, capsys: pytest.
     counted = json.loads(out)
     assert counted["verdict"]["ridge_point_flops_per_byte"] == 100
     assert counted["machine"]["bandwidth"]["dram"]["origin"] == "given"
+    _, out, _ = outcome(capsys, *arguments[:4], "--peak-flops", "fp32=10 TFLOP/s", "--json")
+    assert json.loads(out)["machine"]["matrix"]["fp32"] == {
+        "value": 10e12,
+        "origin": "given",
+        "source": "--peak-flops",
+    }
 
 
 @pytest.mark.parametrize(
@@ -168,6 +174,13 @@ def test_peaks_given_by_hand_override_the_database(factory: str, capsys: pytest.
         (["count", "{factory}:module", "--machine", "NVIDIA H1000"], 2, "NVIDIA H1000", "--peak-flops"),
         (["count", "{factory}:module", "--machine", "a10", "--peak-flops", "fast"], 2, "not a quantity", "--help"),
         (["count", "{factory}:module", "--machine", "a10", "--peak-flops", "0"], 2, "above 0", "--help"),
+        (
+            ["count", "{factory}:module", "--machine", "a10", "--peak-flops", "1e12"],
+            2,
+            "needs the precision",
+            "bf16=",
+        ),
+        (["count", "{factory}:module", "--machine", "a10", "--peak-flops", "half=1e12"], 2, "no precision", "--help"),
         (["count", "{factory}:module", "--machine", "a10", "--batch", "0"], 2, "0 is not in the range", "--help"),
         (["count", "{factory}:module", "--machine", "a10", "--optimizer", "adamw"], 2, "needs --train", "--train"),
         (["count", "{factory}:step", "--machine", "a10", "--train"], 2, "need a module", "the factory's step"),

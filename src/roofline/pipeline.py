@@ -10,7 +10,7 @@ import msgspec
 from roofline.analysis import judge
 from roofline.core.machine import Machine
 from roofline.core.run import BytesOrigin, Run
-from roofline.errors import RooflineError, UsageError
+from roofline.errors import MachineError, RooflineError, UsageError
 from roofline.targets.made import Made, Target
 from roofline.targets.options import Options
 
@@ -138,7 +138,11 @@ def own_machine(device: str, say: Say) -> Machine:
     from roofline.clock.cache import ceilings_for
 
     check_device(device)
-    machine = machines.detect(device)
+    try:
+        machine = machines.detect(device)
+    except MachineError as error:
+        say(f"{error.message}: its ceilings are measured here instead")
+        machine = machines.unlisted(device)
     return machine if machine.matrix and machine.bandwidth else ceilings_for(device, machine, progress=say)
 
 

@@ -36,6 +36,23 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]
         return number
 
 
+class Peak(click.ParamType):  # type: ignore[type-arg]
+    """A matrix rate with the precision that it is for, "bf16=989 TFLOP/s"; without one, that of --precision."""
+
+    name = "[PRECISION=]FLOP/s"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Precision | None, float]:
+        """Read the precision and the rate."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, rate = str(value).rpartition("=")
+        if equals and name not in set(Precision):
+            self.fail(f'"{name}" is no precision; known: {", ".join(Precision)}', param, ctx)
+        return Precision(name) if equals else None, Quantity("FLOP/s").convert(rate, param, ctx)
+
+
 def options(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     """Bundle options into one decorator."""
 
@@ -63,7 +80,7 @@ program_options = options(
 
 judge_options = options(
     click.option("--machine", metavar="NAME|FILE", help="Whose roof.  [default: the device's own]"),
-    click.option("--peak-flops", type=Quantity("FLOP/s"), help='Override the matrix peak: "989 TFLOP/s".'),
+    click.option("--peak-flops", type=Peak(), help='Override a matrix peak: "bf16=989 TFLOP/s".'),
     click.option("--peak-bandwidth", type=Quantity("B/s"), help='Override the memory bandwidth: "3.35 TB/s".'),
     click.option("--bytes", "origin", type=click.Choice(ORIGINS), help="Which count of bytes to judge by."),
 )
@@ -96,17 +113,23 @@ def make_options(chosen: dict[str, Any]) -> Options:
 
 
 def chosen_machine(chosen: dict[str, Any], default: Callable[[], Machine]) -> Machine:
-    """The machine to judge by: the one named, or the device's own, with the user's overrides."""
+    """The machine to judge by: the one named, or the device's own, with the user's overrides.
+
+    Raises:
+        UsageError: Nobody says which precision the given peak is for.
+    """
     from roofline import machines
 
     machine = machines.resolve(chosen["machine"]) if chosen.get("machine") else default()
-    precision = chosen.get("precision")
-    return machines.override(
-        machine,
-        peak_flops=chosen.get("peak_flops"),
-        peak_bandwidth=chosen.get("peak_bandwidth"),
-        precision=Precision(precision) if precision else None,
-    )
+    precision, peak = chosen.get("peak_flops") or (None, None)
+    stated = precision or chosen.get("precision")
+    if peak is not None and stated is None:
+        raise UsageError(
+            "--peak-flops needs the precision that it is for",
+            'write --peak-flops "bf16=989 TFLOP/s", or add --precision',
+        )
+    bandwidth = chosen.get("peak_bandwidth")
+    return machines.override(machine, peak, bandwidth, Precision(stated) if stated else Precision.FP32)
 
 
 def check_output(output: Path | None) -> None:

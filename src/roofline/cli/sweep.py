@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.common import ORIGINS, Quantity, options
+from roofline.cli.common import ORIGINS, Peak, Quantity, options
 
 
 class Sizes(click.ParamType):  # type: ignore[type-arg]
@@ -44,7 +44,7 @@ _where = options(
         "--predict", metavar="MACHINE", help="Run nothing: draw the roof of any machine (roofline devices)."
     ),
     click.option("--machine", metavar="NAME|FILE", help="Whose roof.  [default: the device's own]"),
-    click.option("--peak-flops", type=Quantity("FLOP/s"), help='Override the matrix peak: "989 TFLOP/s".'),
+    click.option("--peak-flops", type=Peak(), help='Override a matrix peak: "bf16=989 TFLOP/s".'),
     click.option("--peak-bandwidth", type=Quantity("B/s"), help='Override the memory bandwidth: "3.35 TB/s".'),
     click.option(
         "--precision",

@@ -3,6 +3,7 @@
 from roofline.machines.clock import implied_clock_hz as implied_clock_hz
 from roofline.machines.database import all_machines as all_machines
 from roofline.machines.detect import detect as detect
+from roofline.machines.detect import unlisted as unlisted
 from roofline.machines.find import find as find
 from roofline.machines.fits import fits as fits
 from roofline.machines.fits import fitted_time as fitted_time

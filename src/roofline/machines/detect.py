@@ -3,6 +3,8 @@
 torch is asked where it is installed, else NVIDIA's driver; CPUs and Apple's chips are asked through the system.
 """
 
+import re
+
 import msgspec
 
 from roofline.core.machine import Machine
@@ -31,6 +33,30 @@ def detect(device: str) -> Machine:
     if kind == "mps":
         return apple.detect()
     return _cuda(number) if kind == "cuda" else _xpu(number or 0)
+
+
+def unlisted(device: str) -> Machine:
+    """Describe a GPU that the database doesn't tell apart: its name, memory and multiprocessors, without rates.
+
+    Args:
+        device: "cuda", "cuda:1".
+
+    Raises:
+        MachineError: It is no GPU that torch can describe.
+    """
+    import torch
+
+    if not device.startswith("cuda") or not torch.cuda.is_available():
+        raise _absent(device)
+    seen = torch.cuda.get_device_properties(torch.device(device))
+    key = re.sub(r"[^a-z0-9]+", "-", seen.name.lower()).strip("-") or "gpu"
+    return Machine(
+        key=key,
+        name=seen.name or "unnamed GPU",
+        memory_bytes=seen.total_memory,
+        cache_bytes={"l2": l2} if (l2 := getattr(seen, "L2_cache_size", 0)) else {},
+        multiprocessors=seen.multi_processor_count,
+    )
 
 
 def _cuda(number: int | None) -> Machine:
