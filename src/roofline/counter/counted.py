@@ -9,8 +9,10 @@ import torch
 from roofline.core.machine import Machine
 from roofline.core.precision import Precision
 from roofline.core.run import Bytes, Flops, OpRecord, Run
+from roofline.core.units import show
 from roofline.counter.call import OpCall
 from roofline.counter.origins import cached_bytes, compulsory_bytes, operator_bytes
+from roofline.counter.parallel import ranks_of
 from roofline.counter.recording import Recording
 from roofline.counter.rows import coverage_of, module_rows, op_rows
 
@@ -34,10 +36,11 @@ def counted_run(
     """
     capacity = machine.last_level_cache_bytes if machine else 0
     cached = cached_bytes(recording.calls, capacity, recording.alive) if capacity else None
+    ranks = ranks_of(recording.calls)
     ops = op_rows(_as_run(recording.calls, machine), cached, seconds)
     return Run(
         kind="counted",
-        workload=workload,
+        workload={**workload, "parallel": ranks} if ranks else workload,
         machine=machine,
         flops=_flops(ops),
         bytes=Bytes(
@@ -50,7 +53,7 @@ def counted_run(
         coverage=coverage_of(ops, recording.free_calls),
         ops=ops,
         modules=module_rows(ops, recording.kinds, recording.module_calls),
-        warnings=_warnings(recording),
+        warnings=(*_warnings(recording), *([_whose(ranks)] if ranks else [])),
     )
 
 
@@ -82,6 +85,14 @@ def _flops(ops: Sequence[OpRecord]) -> Flops:
         vector=sum(o.vector_flops for o in ops),
         by_precision=dict(by_precision),
     )
+
+
+def _whose(ranks: dict[str, Any]) -> str:
+    """Say whose work the figures are."""
+    figures = f"figures are those of rank {ranks['rank']} of {ranks['ranks']}"
+    if ranks["global"] is None:
+        return f"{figures}; its stage differs from the others', so count every rank and add them up"
+    return f"{figures}; all together execute {show(ranks['global']['executed_flops'], 'FLOP')} of matrix work"
 
 
 def _warnings(recording: Recording) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The dispatch mode that sees every op that runs, and writes one `OpCall` for each."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -15,11 +15,13 @@ from torch.utils._pytree import tree_leaves, tree_map
 from roofline.core.precision import Precision
 from roofline.core.run import Formula
 from roofline.counter.access import Accesses, Input, Output, Writes, mutations, values_of
-from roofline.counter.call import OpCall
+from roofline.counter.call import Access, OpCall
 from roofline.counter.causal import CausalScopes
 from roofline.counter.control_flow import body_of
 from roofline.counter.flex import FLEX_OPS, MaskedPairs
+from roofline.counter.launches import watched_launches
 from roofline.counter.modules import ModuleTracker
+from roofline.counter.parallel import in_group, is_collective
 from roofline.counter.shape_rules import fake_kernel
 from roofline.formulas.registry import Cost, Rule, call, find_rule, is_free
 
@@ -94,6 +96,7 @@ class Recorder(TorchDispatchMode):
         self._causal = CausalScopes()
         self._masked = MaskedPairs()
         self._in_optimizer = 0
+        self._inside_op = 0
         self._ops: dict[Any, _Op] = {}
         self._copies: list[torch.Tensor] = []
 
@@ -103,7 +106,7 @@ class Recorder(TorchDispatchMode):
         before = register_optimizer_step_pre_hook(self._optimizer_starts)
         after = register_optimizer_step_post_hook(self._optimizer_ends)
         try:
-            with self._tracker.tracking(), self._causal.watching(), self:
+            with self._tracker.tracking(), self._causal.watching(), watched_launches(self._launched), self:
                 yield
         finally:
             before.remove()
@@ -129,17 +132,58 @@ class Recorder(TorchDispatchMode):
                 return inner
         return self._counted(op, func, args, kwargs)
 
+    @contextmanager
+    def stated(self, name: str, cost: Cost, nbytes: float) -> Iterator[None]:
+        """Record one call of this cost in place of what runs in the block."""
+        before, free_before = len(self.calls), self.free_calls
+        yield
+        del self.calls[before:]
+        self.free_calls = free_before
+        reads = (self.accesses.stated(nbytes),) if nbytes else ()
+        self._add(name, [], cost, cost.formula, reads, ())
+
+    def _launched(self, kernel: str, launch: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Record the launch of a Triton kernel; one inside an op that is counted whole belongs to that op."""
+        out = None if self._fake is not None else launch(*args, **kwargs)
+        if self._inside_op:
+            return out
+        name = f"triton.{kernel}"
+        op = _Op(name, name, find_rule(name), launch, False, False, Writes(frozenset(), frozenset()))
+        seen: list[Input] = []
+        specs, spec_kwargs = self.accesses.arguments(args, kwargs, op.writes, seen)
+        cost, formula = self._cost(op, args, specs, spec_kwargs, None)
+        self._add(name, seen, cost, formula, self.accesses.read(seen, cost), ())
+        return out
+
     def _counted(self, op: _Op, func: Any, args: Any, kwargs: Any) -> Any:
         seen: list[Input] = []
         specs, spec_kwargs = self.accesses.arguments(args, kwargs, op.writes, seen)
-        out = op.run(*args, **kwargs)
+        self._inside_op += 1
+        try:
+            out = op.run(*args, **kwargs)
+        finally:
+            self._inside_op -= 1
         outputs: list[Output] = []
         out_specs = self.accesses.results(out, outputs)
         cost, formula = self._cost(op, args, specs, spec_kwargs, out_specs)
+        reads = self.accesses.read(seen, cost)
+        self._add(op.packet, seen, cost, formula, reads, self.accesses.written(seen, outputs, cost), outputs)
+        return out
+
+    def _add(
+        self,
+        name: str,
+        seen: list[Input],
+        cost: Cost,
+        formula: Formula,
+        reads: tuple[Access, ...],
+        writes: tuple[Access, ...],
+        outputs: Sequence[Output] = (),
+    ) -> None:
         in_backward = torch._C._current_graph_task_id() != -1
         self.calls.append(
             OpCall(
-                name=op.packet,
+                name=name,
                 module=self._tracker.current(),
                 phase="optimizer" if self._in_optimizer else "backward" if in_backward else "forward",
                 tensor_shapes=tuple([i.spec.shape for i in seen]),
@@ -147,11 +191,10 @@ class Recorder(TorchDispatchMode):
                 cost=cost,
                 formula=formula,
                 recomputed=in_backward and _is_recomputation(),
-                reads=self.accesses.read(seen, cost),
-                writes=self.accesses.written(seen, outputs, cost),
+                reads=reads,
+                writes=writes,
             )
         )
-        return out
 
     def _look_up(self, func: Any) -> _Op:
         name = _name(func)
@@ -228,6 +271,8 @@ class Recorder(TorchDispatchMode):
         except Exception as error:  # noqa: BLE001 — a formula's fault must not end the program being counted
             self.failures[op.name] = f"{type(error).__name__}: {error}"
             return _NOTHING, "none"
+        if is_collective(op.packet):
+            cost = in_group(cost, op.packet, (*args, *kwargs.values()))
         needed = self._causal.needed_fraction(op.packet)
         if needed is not None and cost.needed is None:
             cost = msgspec.structs.replace(cost, needed=round(cost.matrix * needed))
@@ -276,7 +321,7 @@ def _holds_real(args: Any, kwargs: Any) -> bool:
     return False
 
 
-def _precision(cost: Cost, inputs: list[Input], outputs: list[Output]) -> Precision | None:
+def _precision(cost: Cost, inputs: list[Input], outputs: Sequence[Output]) -> Precision | None:
     """The formula's precision, else that of the first floating-point tensor, else of any tensor with one."""
     if cost.precision is not None:
         return cost.precision

@@ -17,6 +17,7 @@ from roofline.counter.control_flow import eager
 from roofline.counter.fake_build import build_fake
 from roofline.counter.isolation import untouched
 from roofline.counter.modules import ModuleTracker
+from roofline.counter.parallel import shapes_unseen
 from roofline.counter.program import Program
 from roofline.counter.recorder import Recorder
 from roofline.errors import RooflineError
@@ -64,7 +65,7 @@ def record(build: Callable[[], Program], *, may_run: bool = True) -> Recording:
     Raises:
         RooflineError: The program fails, or needs the real run and may not have it.
     """
-    with eager(), _no_log_of_failures():
+    with eager(), _no_log_of_failures(), shapes_unseen():
         try:
             with untouched(values=False), FakeTensorMode(allow_non_fake_inputs=True) as fake:
                 return _record(build_fake(build, fake), fake)
