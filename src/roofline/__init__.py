@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from roofline.api import measure as measure
     from roofline.core.machine import Machine as Machine
     from roofline.core.run import Run as Run
+    from roofline.counter.annotate import annotate as annotate
     from roofline.errors import RooflineError as RooflineError
     from roofline.formulas import Cost as Cost
     from roofline.formulas import TensorSpec as TensorSpec
     from roofline.formulas import register_formula as register_formula
 
 _HOME = {
+    "annotate": "roofline.counter.annotate",
     "judge": "roofline.analysis",
     "count": "roofline.api",
     "devices": "roofline.api",

@@ -85,14 +85,24 @@ def register_formula(op: object, rule: Rule) -> None:
     """Register the cost of a custom op or Triton kernel.
 
     Args:
-        op: The op (`torch.ops.mylib.fused_mlp`, or what `torch.library.custom_op` returns) or its name
-            ("mylib.fused_mlp").
-        rule: Takes the op's arguments with `TensorSpec` for tensors and the keyword `out`; returns a `Cost`.
+        op: The op (`torch.ops.mylib.fused_mlp`, or what `torch.library.custom_op` returns), the Triton kernel
+            (what `triton.jit` returns, or its autotuner), or a name ("mylib.fused_mlp", "triton.my_kernel").
+        rule: Takes the op's arguments with `TensorSpec` for tensors and the keyword `out`; returns a `Cost`. A
+            Triton kernel returns nothing: its `out` is None, and each tensor counts as touched once.
 
     Raises:
         UsageError: The op has a formula already.
     """
-    formula(normalise(str(getattr(op, "_qualname", op))))(rule)
+    formula(_name_of(op))(rule)
+
+
+def _name_of(op: object) -> str:
+    if isinstance(op, str):
+        return normalise(op)
+    inner: Any = op
+    while hasattr(inner, "fn"):
+        inner = inner.fn
+    return f"triton.{inner.__name__}" if inner is not op else normalise(str(getattr(op, "_qualname", op)))
 
 
 def normalise(name: str) -> str:
