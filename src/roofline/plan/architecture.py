@@ -1,5 +1,6 @@
 """A model as sizes: stacks of layers, embeddings, head. What it has and costs to hold, whatever it runs on."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -57,12 +58,9 @@ class Stack(msgspec.Struct, frozen=True):
 
     def groups(self) -> list[tuple[Layer, int]]:
         """Distinct layers with their number, in the order of their first appearance."""
-        counts: dict[int, int] = {}
-        first: dict[int, Layer] = {}
-        for layer in self.layers:
-            counts[id(layer)] = counts.get(id(layer), 0) + 1
-            first.setdefault(id(layer), layer)
-        return [(layer, counts[key]) for key, layer in first.items()]
+        counts = Counter(map(id, self.layers))
+        first = {id(layer): layer for layer in reversed(self.layers)}
+        return [(first[key], number) for key, number in counts.items()]
 
 
 class Tower(msgspec.Struct, frozen=True, kw_only=True):

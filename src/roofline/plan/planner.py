@@ -1,5 +1,6 @@
 """A model on a machine: op records, the Run that they make, and what follows from it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -84,19 +85,28 @@ def plan(
     if draft is not None and how.workload.phase != "decode":
         raise UsageError("speculative decoding needs --phase decode", "leave --draft out")
     ops = step_ops(architecture, how) if draft is None else speculative_ops(architecture, how, draft)
+    return _placed(architecture, how, draft, tuple(ops), machine)
+
+
+def elsewhere(planned: Plan, machine: Machine) -> Plan:
+    """The same ops on another machine.
+
+    Raises:
+        MachineError: The machine lacks a ceiling that the plan needs.
+    """
+    return _placed(planned.architecture, planned.setting, planned.draft, planned.ops, machine)
+
+
+def _placed(
+    architecture: Architecture, how: Setting, draft: Draft | None, ops: tuple[Op, ...], machine: Machine
+) -> Plan:
     _check_links(ops, machine)
     cache = machine.last_level_cache_bytes
-    return Plan(
-        architecture=architecture,
-        setting=how,
-        machine=machine,
-        draft=draft,
-        ops=tuple(ops),
-        records=tuple(op.record(cache) for op in ops),
-    )
+    records = tuple(op.record(cache) for op in ops)
+    return Plan(architecture=architecture, setting=how, machine=machine, draft=draft, ops=ops, records=records)
 
 
-def _check_links(ops: list[Op], machine: Machine) -> None:
+def _check_links(ops: Sequence[Op], machine: Machine) -> None:
     """Refuse a plan whose communication has no ceiling: it would come out free."""
     if any(op.network_bytes for op in ops) and "network" not in machine.bandwidth:
         raise MachineError(

@@ -73,7 +73,12 @@ def _sentence(run: Run) -> str:
 
 
 def _row(label: str, *cells: str) -> str:
-    return f"{label:<{_LABEL}}" + "  ".join(c for c in cells if c)
+    """A labelled line; what is wider than the screen goes on below, indented."""
+    from textwrap import fill
+
+    text = "  ".join(c for c in cells if c)
+    gap = " " * _LABEL
+    return fill(text, _WIDE + 8, initial_indent=f"{label:<{_LABEL}}", subsequent_indent=gap, break_on_hyphens=False)
 
 
 def times(planned: Plan) -> list[str]:
@@ -125,7 +130,7 @@ def _expected(planned: Plan, expected: Expectation | None) -> list[str]:
 def _facts(planned: Plan) -> list[str]:
     found, room = planned.answers(), planned.memory()
     per_token = planned.architecture.kv_elements_per_token() * planned.setting.kv_item
-    reads = f"{show(found.weights_read_bytes, 'B')} of weights per step and device"
+    reads = f"{show(found.weights_read_bytes, 'B')} read per step and device"
     rows = [_row("weights", f"{reads}, {planned.setting.storage.describe()}")]
     if planned.setting.workload.phase != "train" and per_token:
         cache = (
@@ -258,8 +263,7 @@ def _not_modelled(planned: Plan, run: Run) -> list[str]:
         missing.append("skewed routing (even is taken)")
     if planned.setting.parallel.devices > 1:
         missing.append("contention of links, collectives below their link's rate")
-    rows = [f"not modelled: {', '.join(missing)}"]
-    return [*rows, *(f"warning: {text}" for text in run.warnings)]
+    return [_row("not modelled", ", ".join(missing)), *(_row("warning", text) for text in run.warnings)]
 
 
 def _count(value: float | None) -> str:

@@ -8,7 +8,7 @@ import msgspec
 from roofline.core.machine import Machine
 from roofline.errors import UsageError
 from roofline.plan.architecture import Architecture
-from roofline.plan.planner import plan
+from roofline.plan.planner import Plan, elsewhere, plan
 from roofline.plan.workload import Parallel, Workload
 
 _WORKLOAD = ("batch", "context", "tokens", "chunk", "images")
@@ -109,23 +109,32 @@ def grid(
         chosen = dict(zip(names, values, strict=True))
         load = msgspec.structs.replace(fixed_load, **{k: v for k, v in chosen.items() if k in _WORKLOAD})
         split = msgspec.structs.replace(fixed_split, **{k: v for k, v in chosen.items() if k in _PARALLEL})
-        for machine in machines:
-            yield point(architecture, machine, load, split, chosen)
+        yield from _points(architecture, machines, load, split, chosen)
 
 
-def point(
-    architecture: Architecture, machine: Machine, workload: Workload, parallel: Parallel, values: dict[str, int]
-) -> Point:
-    """Plan one point."""
-    try:
-        made = plan(architecture, machine, workload, parallel)
-    except UsageError as error:
-        return Point(machine=machine.key, values=values, devices=parallel.devices, why=error.message)
+def _points(
+    architecture: Architecture,
+    machines: Sequence[Machine],
+    workload: Workload,
+    parallel: Parallel,
+    values: dict[str, int],
+) -> Iterator[Point]:
+    """One workload and split on every machine: the ops are the same, their roofs are not."""
+    made: Plan | None = None
+    for machine in machines:
+        try:
+            made = elsewhere(made, machine) if made else plan(architecture, machine, workload, parallel)
+            yield _point(made, values)
+        except UsageError as error:
+            yield Point(machine=machine.key, values=values, devices=parallel.devices, why=error.message)
+
+
+def _point(made: Plan, values: dict[str, int]) -> Point:
     found, room = made.answers(), made.memory()
     return Point(
-        machine=machine.key,
+        machine=made.machine.key,
         values=values,
-        devices=parallel.devices,
+        devices=made.setting.parallel.devices,
         step_s=found.step_s,
         step_exposed_s=found.step_exposed_s,
         tokens_per_s=found.tokens_per_s,

@@ -1,0 +1,140 @@
+"""`roofline plan` as a user meets it: in this process, without torch, with errors of one line."""
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+
+from roofline.cli.main import run
+from roofline.core.run import Run
+
+ASKED = ["plan", "llama-3-8b", "--machine", "h100-sxm"]
+
+
+def screen(capsys, *arguments):
+    assert run([*arguments]) == 0
+    return capsys.readouterr().out
+
+
+def document(capsys, *arguments):
+    return json.loads(screen(capsys, *arguments, "--json"))
+
+
+def test_a_plan_says_floor_rate_capacity_and_every_op_on_one_screen(capsys):
+    out = screen(capsys, *ASKED)
+    assert "4.52 ms per step  221 tokens/s" in out
+    assert "131 kB per token" in out
+    assert "batch 295 for weights" in out
+    assert "not modelled" in out
+    assert "gate_up_proj" in out
+    assert len(out.splitlines()) <= 40
+    assert max(map(len, out.splitlines())) <= 110
+
+
+def test_a_plan_imports_no_torch_numpy_or_rich():
+    code = (
+        "import sys; from roofline.cli.main import run; run(sys.argv[1:]); "
+        "print(sorted({'torch', 'numpy', 'rich', 'matplotlib', 'transformers'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *ASKED], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_json_is_one_run_with_the_answers_beside_it(capsys):
+    found = document(capsys, *ASKED)
+    assert found["schema"] == "roofline.run/1"
+    assert found["kind"] == "planned"
+    answers = found["workload"]["plan"]
+    assert answers["roof"]["step_s"] == pytest.approx(4.5207e-3, rel=1e-4)
+    assert answers["kv_bytes_per_token"] == 131_072
+    assert answers["memory"]["fits"] is True
+    assert answers["price_per_million_tokens"] is None
+    assert sum(op["roof_s"] for op in found["ops"]) == pytest.approx(answers["roof"]["step_s"])
+
+
+def test_several_machines_stand_side_by_side(capsys):
+    out = screen(capsys, *ASKED, "--machine", "mi300x", "--machine", "b200", "--price-per-hour", "2")
+    assert all(name in out for name in ("h100-sxm", "mi300x", "b200", "price per million"))
+    found = document(capsys, *ASKED, "--machine", "mi300x")
+    assert [r["machine"]["key"] for r in found["runs"]] == ["h100-sxm", "mi300x"]
+
+
+def test_price_is_of_a_million_tokens(capsys):
+    # 2 per hour and device, 221.2 tokens/s: 2 / (221.2 · 3600) · 10⁶.
+    answers = document(capsys, *ASKED, "--price-per-hour", "2")["workload"]["plan"]
+    assert answers["price_per_million_tokens"] == pytest.approx(2 / (221.2 * 3600) * 1e6, rel=1e-3)
+
+
+def test_a_sweep_is_a_table_and_a_document(capsys):
+    out = screen(capsys, *ASKED, "--sweep", "batch=1:8")
+    assert [line.split()[1] for line in out.splitlines()[1:]] == ["1", "2", "4", "8"]
+    points = document(capsys, *ASKED, "--sweep", "batch=1:8")["points"]
+    assert [p["values"]["batch"] for p in points] == [1, 2, 4, 8]
+    assert all(a["step_s"] <= b["step_s"] for a, b in pairwise(points))
+
+
+def test_a_limit_that_no_batch_keeps_exits_with_3(capsys):
+    assert run([*ASKED, "--itl", "1 ms"]) == 3
+    assert "no batch" in capsys.readouterr().out
+    assert "limit" in screen(capsys, *ASKED, "--itl", "30ms")
+
+
+def test_the_napkin_needs_no_config(capsys):
+    out = screen(capsys, "plan", "--params", "70e9", "--machine", "h100-sxm")
+    assert "41.8 ms per step  23.9 tokens/s" in out
+    assert "140 GB read per step" in out
+
+
+def test_narrow_precision_means_weights_and_products(capsys):
+    found = document(capsys, *ASKED, "--precision", "fp8")
+    layers = [op for op in found["ops"] if op["module"].startswith("layers.") and op["name"] == "linear"]
+    assert {op["precision"] for op in layers} == {"fp8"}
+    head = next(op for op in found["ops"] if op["module"] == "lm_head")
+    assert head["precision"] == "bf16"
+
+
+def test_a_config_file_its_folder_and_a_report_work(capsys, tmp_path):
+    sizes = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
+    config = {**sizes, "num_attention_heads": 4, "vocab_size": 128}
+    (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
+    for path in (tmp_path, tmp_path / "config.json"):
+        assert tmp_path.name in screen(capsys, "plan", str(path), "--machine", "h100-sxm")
+    for name in ("plan.json", "plan.html", "plan.md"):
+        assert run(["plan", str(tmp_path), "--machine", "h100-sxm", "-o", str(tmp_path / name)]) == 0
+    capsys.readouterr()
+    assert Run.load(tmp_path / "plan.json").kind == "planned"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["plan", "llama-3.1-9b", "--machine", "h100-sxm"], "near names: llama-3.1"),
+        (["plan", "--machine", "h100-sxm"], "give a CONFIG"),
+        (["plan", "llama-3-8b", "--params", "7e9", "--machine", "h100-sxm"], "give a CONFIG"),
+        ([*ASKED, "--tp", "3"], "does not divide the 32 attention heads"),
+        ([*ASKED, "--batch", "-1"], "--batch"),
+        ([*ASKED, "--weights", "int3"], "no known format"),
+        ([*ASKED, "--sweep", "heads=1:2"], "can't vary"),
+        ([*ASKED, "--machine", "mi300x", "-o", "x.html"], "several plans"),
+        (["plan", "llama-3-8b", "--machine", "h100"], "ambiguous"),
+        (["plan", "no/such.json", "--machine", "h100-sxm"], "no config"),
+        ([*ASKED, "--phase", "train", "--itl", "3 ms"], "time per token"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_a_hint(capsys, arguments, says):
+    assert run(arguments) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.startswith("error: ")
+    assert "hint: " in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"model_type": "llama", "hidden_size": "x"}', "\x00"])
+def test_a_hostile_config_is_one_line(capsys, tmp_path, text):
+    path = tmp_path / "config.json"
+    path.write_text(text, "utf-8")
+    assert run(["plan", str(path), "--machine", "h100-sxm"]) == 2
+    assert capsys.readouterr().err.count("\n") == 2
