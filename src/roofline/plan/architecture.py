@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -93,6 +93,18 @@ class Tower(msgspec.Struct, frozen=True, kw_only=True):
         return self.stack.params() + matrices + self.extra_params + self.merger_norm
 
 
+class Entry(msgspec.Struct, frozen=True):
+    """A matrix applied before the layers.
+
+    Attributes:
+        matrix: The matrix.
+        per: Once per token, per token of the other sequence, or per sequence.
+    """
+
+    matrix: Matrix
+    per: Literal["token", "source", "sequence"]
+
+
 class Architecture(msgspec.Struct, frozen=True, kw_only=True):
     """A model.
 
@@ -108,7 +120,9 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
         head_params: Further weights of the head (norms, a bias over the vocabulary).
         tower: An encoder in front.
         mtp: Layers that predict further tokens, each with a projection of two hidden vectors to one.
+        entries: Matrices applied before the layers, where the input is no text.
         generates: Whether it decodes token by token.
+        source_tokens: Tokens of the other sequence by default; None: as many as its tower makes.
         max_context: Longest sequence that it was made for; None: unknown.
         dtype: Precision that the weights are stored in.
         quantization: The config's own description of quantised weights.
@@ -126,7 +140,9 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
     head_params: int = 0
     tower: Tower | None = None
     mtp: tuple[Layer, ...] = ()
+    entries: tuple[Entry, ...] = ()
     generates: bool = True
+    source_tokens: int | None = None
     max_context: int | None = None
     dtype: str = "bfloat16"
     quantization: dict[str, Any] = {}
@@ -151,6 +167,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
     def params(self) -> int:
         """All weights, a tied table once; without layers for multi-token prediction, which nobody counts."""
         own = self.embedding_params + self.positions + sum(m.params for m in self.head) + self.head_params
+        own += sum(entry.matrix.params for entry in self.entries)
         return own + self.stack.params() + (self.tower.params() if self.tower else 0)
 
     def active_params(self) -> int:

@@ -8,8 +8,9 @@ from roofline.plan.collectives import collective
 from roofline.plan.dense import activation, linear, norm
 from roofline.plan.mixers import mixer_ops
 from roofline.plan.ops import Op
-from roofline.plan.parts import Experts, Matrix, Mlp
+from roofline.plan.parts import DoubleStream, Experts, Matrix, Mlp, SingleStream
 from roofline.plan.setting import Flow, Setting
+from roofline.plan.streams import double_ops, single_ops
 
 
 def stack_ops(stack: Stack, flow: Flow, setting: Setting) -> Iterator[Op]:
@@ -29,7 +30,11 @@ def layer_ops(layer: Layer, width: int, path: str, flow: Flow, setting: Setting)
         yield linear(matrix, flow.tokens, path, setting)
     for part in layer.parts:
         where = f"{path}.{'cross_attn' if getattr(part, 'is_cross', False) else part.name}"
-        if isinstance(part, Mlp):
+        if isinstance(part, DoubleStream):
+            yield from double_ops(part, width, where, flow, setting)
+        elif isinstance(part, SingleStream):
+            yield from single_ops(part, width, where, flow, setting)
+        elif isinstance(part, Mlp):
             yield from _mlp(part, width, where, flow, setting)
         elif isinstance(part, Experts):
             yield from experts_ops(part, width, where, flow, setting)

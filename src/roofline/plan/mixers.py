@@ -12,11 +12,13 @@ from roofline.formulas.conv import conv_flops
 from roofline.plan.collectives import collective
 from roofline.plan.dense import linear
 from roofline.plan.ops import Op
-from roofline.plan.parts import Attention, LatentAttention, Mamba, Matrix, Mixer, Recurrent
+from roofline.plan.parts import Attention, LatentAttention, Mamba, Matrix, Recurrent
 from roofline.plan.setting import Flow, Setting
 
 
-def mixer_ops(part: Mixer, width: int, where: str, flow: Flow, setting: Setting) -> Iterator[Op]:
+def mixer_ops(
+    part: Attention | LatentAttention | Recurrent, width: int, where: str, flow: Flow, setting: Setting
+) -> Iterator[Op]:
     """Ops of one mixer, its projections included."""
     if isinstance(part, Attention):
         yield from _attention_layer(part, width, where, flow, setting)

@@ -90,7 +90,7 @@ def _forward(local: Architecture, sequences: int, setting: Setting) -> Iterator[
         flow = Flow(sequences, queries, past, source, fresh, setting.parallel.cp)
         ops = list(_pass(local, flow, setting))
         yield from (op.times(times) for op in ops)
-    yield from _head(local, sequences, _logit_tokens(sequences, setting), setting)
+    yield from _head(local, sequences, _logit_tokens(local, sequences, setting), setting)
     if setting.parallel.pp > 1:
         payload = sequences * _local_tokens(setting) * local.width * setting.item
         stride = setting.parallel.tp * setting.parallel.cp * setting.parallel.dp
@@ -121,6 +121,8 @@ def _local_tokens(setting: Setting) -> int:
 def _source_tokens(local: Architecture, setting: Setting) -> int:
     """Tokens of the encoder's output that a sequence attends to."""
     tower = local.tower
+    if local.source_tokens:
+        return setting.workload.source or local.source_tokens
     if tower is None or not any(getattr(p, "is_cross", False) for layer in local.stack.layers for p in layer.parts):
         return 0
     return setting.workload.source or tower.tokens or setting.workload.new_tokens
@@ -129,6 +131,9 @@ def _source_tokens(local: Architecture, setting: Setting) -> int:
 def _pass(local: Architecture, flow: Flow, setting: Setting) -> Iterator[Op]:
     if local.vocab:
         yield _embedding(local, flow, setting)
+    rows = {"token": flow.tokens, "source": flow.sequences * flow.source, "sequence": flow.sequences}
+    for entry in local.entries:
+        yield linear(entry.matrix, rows[entry.per], "", setting)
     yield from stack_ops(local.stack, flow, setting)
 
 
@@ -148,10 +153,10 @@ def _embedding(local: Architecture, flow: Flow, setting: Setting) -> Op:
     )
 
 
-def _logit_tokens(sequences: int, setting: Setting) -> int:
-    """Positions whose logits are computed: all new ones in decode and training, else the last of each sequence."""
+def _logit_tokens(local: Architecture, sequences: int, setting: Setting) -> int:
+    """Positions that the head sees: the last of each prompt in prefill, else all new ones; all of an encoder's."""
     workload = setting.workload
-    if workload.phase == "prefill" and not workload.all_logits:
+    if workload.phase == "prefill" and local.generates and not workload.all_logits:
         return sequences
     return sequences * _local_tokens(setting)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from roofline.plan.architecture import Architecture
-from roofline.plan.readers import deepseek, gpt, llama, recurrent, towers
+from roofline.plan.readers import deepseek, diffusion, gpt, llama, recurrent, towers
 from roofline.plan.readers.fields import Config
 
 Reader = Callable[[Config, str], Architecture]
@@ -28,6 +28,7 @@ READERS: dict[str, Reader] = {
     "mt5": towers.t5,
     "whisper": towers.whisper,
     "vit": towers.vit,
+    "flux": diffusion.flux,
     "qwen3_vl": towers.qwen3_vl,
     "qwen3_vl_moe": towers.qwen3_vl,
     "llama4": towers.text_only,
