@@ -108,12 +108,3 @@ def critical(ridge: float, item_bytes: float) -> float:
     """Rows at which a product with weights of `item_bytes` each reaches the ridge: I = 2·rows / item = ridge."""
     return ridge * item_bytes / 2
 
-
-def default_precision(machine: Machine) -> Precision:
-    """BF16 where the machine's rate for it beats FP32's, else FP16 likewise, else FP32."""
-    fp32 = machine.matrix.get(Precision.FP32) or machine.vector.get(Precision.FP32)
-    for precision in (Precision.BF16, Precision.FP16):
-        peak = machine.matrix.get(precision)
-        if peak is not None and (fp32 is None or peak.value > fp32.value):
-            return precision
-    return Precision.FP32

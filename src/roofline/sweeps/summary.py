@@ -37,6 +37,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         ridge_point_flops_per_byte: Of the machine, in the precision of the case.
         bytes_origin: The bytes judged by.
         bound: The ceiling that binds.
+        likely_bound: The one that binds by the bytes judged by, where `bound` is uncertain.
         certain: Whether every honest count of bytes says so.
         efficiency_fraction: Roof time / step time.
         why: Why it has no time.
@@ -60,6 +61,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     ridge_point_flops_per_byte: float | None = None
     bytes_origin: BytesOrigin | None = None
     bound: Bound | None = None
+    likely_bound: Bound | None = None
     certain: bool | None = None
     efficiency_fraction: float | None = None
     why: str = ""
@@ -94,7 +96,7 @@ def point(result: Result) -> Point:
         fitted_s=fitted.step_seconds(run, machine) if machine else None,
         flops=flops,
         flops_per_s=flops / step_s if flops and step_s else None,
-        mfu_fraction=v.mfu_fraction if run.timing else _share(flops, step_s, run, matrix=True),
+        mfu_fraction=v.mfu_fraction if run.timing else _mfu(run, step_s),
         mbu_fraction=v.mbu_fraction
         if run.timing
         else moved / step_s / machine.dram.value
@@ -105,6 +107,7 @@ def point(result: Result) -> Point:
         ridge_point_flops_per_byte=v.ridge_point_flops_per_byte,
         bytes_origin=v.bytes_origin,
         bound=v.bound,
+        likely_bound=v.likely_bound,
         certain=v.certain,
         efficiency_fraction=v.efficiency_fraction,
         key=case.key,
@@ -118,7 +121,7 @@ def step_seconds(run: Run) -> float | None:
     return run.verdict.roof_s if run.verdict else None
 
 
-def _share(flops: float | None, step_s: float | None, run: Run, *, matrix: bool) -> float | None:
+def _mfu(run: Run, step_s: float | None) -> float | None:
     """MFU of a predicted step; None without matrix work."""
     precision = run.verdict.precision if run.verdict else None
     if not run.flops.needed or not step_s or precision is None or run.machine is None:

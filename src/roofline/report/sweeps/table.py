@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from roofline.core.roof import Bound
 from roofline.core.units import column, percent, show
 from roofline.sweeps.case import SweepName
 from roofline.sweeps.ops import find
@@ -122,7 +123,15 @@ def _time(points: Sequence[Point]) -> list[tuple[str, list[str]]]:
 
 
 def _bounds(points: Sequence[Point]) -> list[str]:
-    return [p.bound.value if p.bound else "" for p in points]
+    """The bound; where honest counts of bytes differ, the likely one with a question mark."""
+    return [
+        f"{p.likely_bound.value}?"
+        if p.bound == Bound.UNCERTAIN and p.likely_bound
+        else p.bound.value
+        if p.bound
+        else ""
+        for p in points
+    ]
 
 
 def _numbers(points: Sequence[Point], value: Callable[[Point], float | None]) -> list[str]:

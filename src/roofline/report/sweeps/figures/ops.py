@@ -105,7 +105,7 @@ def _roofs(axes: "Axes", group: Group, points: Sequence[Point]) -> None:
         f"{show(peak, 'FLOP/s')}", (high, peak), xytext=(-2, 9), textcoords="offset points", ha="right", fontsize=8
     )
     axes.annotate(
-        show(bandwidth, "B/s"), (low, low * bandwidth), xytext=(4, 26), textcoords="offset points", fontsize=8
+        show(bandwidth, "B/s"), (low, low * bandwidth), xytext=(4, 62), textcoords="offset points", fontsize=8
     )
     style.mark_size(axes, ridge, f"ridge point {show(ridge, 'FLOP/B')}")
     if machine.vector:

@@ -1,0 +1,228 @@
+"""The four experiments: their closed forms, what torch dispatches, what any machine's roof says of them."""
+
+import json
+
+import pytest
+
+from roofline import machines
+from roofline.cli.main import run as command_line
+from roofline.core.machine import Machine
+from roofline.core.precision import Precision
+from roofline.core.roof import Bound
+from roofline.core.run import Run
+from roofline.errors import UsageError
+from roofline.pipeline import count_target
+from roofline.sweeps import decode, mlp, op_table, ops, train, vision
+from roofline.sweeps.case import Case, result_of
+from roofline.sweeps.measure import count_case
+from roofline.sweeps.precision import of_machine
+from roofline.sweeps.settings import Settings
+from roofline.sweeps.summary import facts, knee, point
+from sweep_cases import A10, WHERE, decode_cases, op_cases
+
+ARTICLE = Settings(precision=Precision.BF16)
+# Ops that torch runs as several kernels on a CPU: their closed form is that of the one kernel that a GPU has.
+SEVERAL_KERNELS = {"dropout", "rms_norm"}
+
+
+def counted(case: Case) -> Run:
+    from roofline.sweeps.experiments import experiment
+
+    target, options = experiment(case.sweep).program(case)
+    return count_target(target, options, A10)
+
+
+def predicted(case: Case, machine: Machine = A10) -> Run:
+    return count_case(case, machine, WHERE)
+
+
+@pytest.mark.parametrize("name", [op.name for op in op_table.OPS])
+def test_the_closed_form_of_every_op_is_what_torch_is_counted_to_do(name: str) -> None:
+    (case,) = op_cases(name, size=96)
+    parts, run = ops.closed_form(case), counted(case)
+    assert run.flops.executed == sum(p.matrix for p in parts)
+    if name in SEVERAL_KERNELS:
+        assert run.bytes.operator > sum(p.bytes for p in parts)
+        return
+    # AdamW also counts its step, layer norm writes a mean and a deviation per row: parts in a thousand.
+    assert run.flops.vector == pytest.approx(sum(p.vector for p in parts), rel=0.02)
+    assert run.bytes.operator == pytest.approx(sum(p.bytes for p in parts), rel=0.1 if name == "adamw" else 0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "intensity"),
+    [
+        # The classic table, FP32: s = 4.
+        ("add", 1 << 20, 1 / 12),
+        ("gelu", 1 << 20, 5 / 8),
+        ("sum", 1 << 20, 1 / 4),
+        ("gemm", 1024, 1024 / 6),
+        ("gemm", 8192, 8192 / 6),
+        ("gemv", 4096, 2 * 4096**2 / (4 * (4096**2 + 2 * 4096))),
+        ("bmm", 512, 512 / 6),
+        ("attention_fused", 2048, 2048 / 4),
+        ("attention_math", 2048, 256 * 2048 / (4 * (6 * 2048 + 256))),
+        ("adamw", 1 << 20, 14 / 28),
+    ],
+)
+def test_closed_intensities_are_the_classic_ones(name: str, size: int, intensity: float) -> None:
+    (case,) = op_cases(name, size=size)
+    assert ops.closed_intensity(case) == pytest.approx(intensity, rel=1e-5)
+
+
+def test_add_is_memory_bound_at_any_size_and_gemm_crosses_the_ridge() -> None:
+    for key in ("v100-sxm2-32gb", "a10", "h100-sxm", "b200"):
+        machine = machines.resolve(key)
+        settings = Settings(precision=of_machine(machine))
+        bounds = {
+            name: [predicted(case, machine).verdict.bound for case in ops.cases(settings) if case.series == name]
+            for name in ("add", "gemm")
+        }
+        assert set(bounds["add"]) == {Bound.MEMORY}
+        assert bounds["gemm"][0] == Bound.MEMORY and bounds["gemm"][-1] == Bound.COMPUTE
+
+
+def test_fusing_attention_moves_it_from_the_slope_to_the_plateau() -> None:
+    cases = {case.series: case for case in ops.cases(ARTICLE) if case.size == 4096}
+    written_out, fused = predicted(cases["attention_math"]), predicted(cases["attention_fused"])
+    assert written_out.flops.executed == fused.flops.executed
+    assert written_out.verdict.bound == Bound.MEMORY and fused.verdict.bound == Bound.COMPUTE
+
+
+@pytest.mark.parametrize(("params", "hidden"), [(1.44e9, 4096), (2.56e8, 2048), (1e6, 128), (5000, 16)])
+def test_the_stand_in_has_about_the_parameters_asked_for(params: float, hidden: int) -> None:
+    sizes = mlp.sized(params)
+    assert sizes.hidden == hidden  # the power of two nearest to √(P / 48)
+    assert sizes.params == pytest.approx(params, rel=0.05 if params <= 1e6 else 0.02)
+
+
+def test_the_article_s_stand_in_on_an_a10_has_its_ceiling_and_its_critical_batch() -> None:
+    cases = decode.cases(ARTICLE)
+    found = decode.facts(cases, A10)
+    assert found["params"] == pytest.approx(1.44e9, rel=0.002)
+    assert round(found["ceiling_tokens_per_s"]) == 208  # 600 GB/s / (2 · 1.44e9 B)
+    assert round(found["critical_batch"]) == 208  # 125 TFLOP/s / 600 GB/s
+
+
+@pytest.mark.parametrize("module", [decode, train])
+@pytest.mark.parametrize("size", [1, 3, 32])
+def test_what_is_predicted_without_torch_is_what_is_counted_with_it(module: object, size: int) -> None:
+    settings = Settings(precision=Precision.FP32, params=2_000_000, sizes=(size,))
+    (case,) = module.cases(settings)  # type: ignore[attr-defined]
+    without, with_torch = predicted(case), counted(case)
+    assert without.flops.executed == with_torch.flops.executed
+    assert without.flops.by_precision == with_torch.flops.by_precision
+    # Training's loss, a few passes over the last activations, is only in the count.
+    assert without.bytes.operator == pytest.approx(with_torch.bytes.operator, rel=1e-9 if module is decode else 0.02)
+    assert without.bytes.compulsory == pytest.approx(with_torch.bytes.compulsory, rel=0.02)
+
+
+def test_training_does_six_p_t_less_the_first_layer_s_input_gradient() -> None:
+    settings = Settings(precision=Precision.FP32, params=2_000_000, sizes=(16,))
+    (case,) = train.cases(settings)
+    sizes = mlp.of(case.settings)
+    assert predicted(case).flops.executed == 6 * sizes.params * 16 - 2 * sizes.hidden * sizes.inner * 16
+
+
+@pytest.mark.parametrize("module", [decode, train])
+def test_throughput_rises_with_size_and_flattens_near_the_critical_size(module: object) -> None:
+    cases = module.cases(ARTICLE)  # type: ignore[attr-defined]
+    points = [point(result_of(case, predicted(case))) for case in cases]
+    by_size = {p.size: p for p in points}
+    assert by_size[64].items_per_s == pytest.approx(64 * by_size[1].items_per_s, rel=0.01)
+    assert by_size[512].items_per_s == pytest.approx(by_size[256].items_per_s, rel=0.01)
+    assert by_size[1].bound == Bound.MEMORY and by_size[512].bound == Bound.COMPUTE
+    # The ridge is at 208; activations push the crossing up, 128 → 256 is the step that holds it.
+    assert 150 < knee(points) < 260
+
+
+def test_no_knee_is_named_while_throughput_still_rises() -> None:
+    points = [point(result_of(case, predicted(case))) for case in decode.cases(ARTICLE) if case.size <= 128]
+    assert knee(points) is None
+    assert facts("decode", decode.cases(ARTICLE), points, A10)["knee_batch"] is None
+
+
+def test_fp32_weights_double_the_critical_batch_over_the_ridge() -> None:
+    machine = machines.resolve("a100-sxm-80gb")
+    settings = Settings(precision=Precision.FP32, params=1e6)
+    found = decode.facts(decode.cases(settings), machine)
+    # I = 2·B·P / (4·P) = B / 2, so B = 2 · ridge.
+    assert found["critical_batch"] == pytest.approx(2 * machine.ridge_point(Precision.FP32))
+
+
+def test_vision_counts_the_article_s_intensity_of_resnet() -> None:
+    settings = Settings(precision=Precision.BF16, models=("resnet50",), modes=("inference",), sizes=(64,))
+    (case,) = vision.cases(settings)
+    run = count_case(case, A10, WHERE)
+    assert run.flops.executed / run.bytes.module == pytest.approx(63, abs=1)
+
+
+def test_options_of_vision_reach_the_program() -> None:
+    settings = Settings(
+        precision=Precision.BF16,
+        models=("resnet18",),
+        modes=("train",),
+        sizes=(2,),
+        compiled=True,
+        channels_last=True,
+    )
+    (case,) = vision.cases(settings)
+    _, options = vision.program(case)
+    assert (options.compiled, options.channels_last, options.train, options.batch) == (True, True, True, 2)
+    assert "compile=True" in case.key and "channels_last=True" in case.key
+
+
+@pytest.mark.parametrize(
+    ("key", "precision"),
+    # V100's tensor cores take FP16 only; a T4 has no BF16 either.
+    [("a10", Precision.BF16), ("v100-sxm2-32gb", Precision.FP16), ("t4", Precision.FP16), ("tpu-v4", Precision.BF16)],
+)
+def test_the_precision_is_the_fast_one_of_the_machine(key: str, precision: Precision) -> None:
+    assert of_machine(machines.resolve(key)) == precision
+
+
+def test_an_unknown_op_is_an_error_with_near_names() -> None:
+    with pytest.raises(UsageError, match='no op "gem"') as error:
+        op_cases("gem")
+    assert "gemm" in error.value.hint
+
+
+def test_predicting_decode_on_an_a10_gives_the_article_s_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line(["sweep", "decode", "--predict", "a10", "--params", "1.44e9", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    points = {p["size"]: p for p in document["points"]}
+    assert document["schema"] == "roofline.sweep/1" and document["machine"]["key"] == "a10"
+    assert round(document["facts"]["ceiling_tokens_per_s"]) == 208
+    assert round(points[1]["items_per_s"]) == 208
+    assert round(document["facts"]["critical_batch"]) == 208
+    assert points[128]["step_s"] / points[1]["step_s"] < 1.2
+    assert not points[1]["timed"] and len(document["runs"]) == len(points)
+
+
+@pytest.mark.parametrize("name", ["ops", "decode", "train"])
+def test_a_prediction_of_stand_ins_needs_no_torch(name: str) -> None:
+    import subprocess
+    import sys
+
+    script = (
+        "import sys, contextlib, io\nfrom roofline.cli.main import run\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n"
+        f"    code = run(['sweep', {name!r}, '--predict', 'h100-sxm'])\n"
+        "print(code, 'torch' in sys.modules, 'matplotlib' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "False", "False"], done.stderr
+
+
+def test_the_fitted_roof_is_drawn_where_the_machine_has_one() -> None:
+    h100 = machines.resolve("h100-sxm")
+    for case in decode.cases(ARTICLE)[::4]:
+        shown = point(result_of(case, predicted(case, h100)))
+        assert shown.fitted_s > shown.roof_s
+    assert point(result_of(case, predicted(case, A10))).fitted_s is None
+
+
+def test_cases_have_one_key_each_and_sizes_don_t_mix() -> None:
+    cases = [*ops.cases(ARTICLE), *decode.cases(ARTICLE), *train.cases(ARTICLE), *vision.cases(ARTICLE)]
+    assert len({case.key for case in cases}) == len(cases)
+    assert decode_cases(1)[0].key != decode.cases(Settings(precision=Precision.FP32, params=4e4, sizes=(1,)))[0].key
