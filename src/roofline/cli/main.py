@@ -21,7 +21,6 @@ _COMMANDS = {
     "report": "Write a saved Run as a page, a picture or text.",
     "schema": "Print the JSON schema of a Run.",
 }
-_INTERRUPTED = 130
 
 
 class Commands(click.Group):
@@ -87,7 +86,7 @@ def run(arguments: list[str]) -> int:
     except RooflineError as error:
         return _say(error.message, error.hint, error.exit_code, debug)
     except (KeyboardInterrupt, click.Abort):
-        return _say("interrupted; nothing was written", "", _INTERRUPTED, debug)
+        return _say("interrupted; nothing was written", "", 1, debug)
     except BrokenPipeError:
         sys.stderr.close()
         return 0
