@@ -37,7 +37,6 @@ Covers = Literal["gemm", "quantised_linear", "engine_layer"]
 # Rows × columns of the output that one multiprocessor computes at a time, as GEMM libraries commonly ship them.
 TILES = ((128, 256), (256, 128), (128, 128), (64, 128), (64, 64))
 SPLITS = (1, 2, 4, 8, 16)
-_OVERLAP = 3
 # Clocks follow power within about this time; shorter kernels run at the clock that the one before left them.
 _THROTTLE_S = 1e-3
 _ACCUMULATOR_BYTES = 4
@@ -179,7 +178,8 @@ def _multiprocessors(machine: Machine) -> int:
 
 
 def _overlapped(compute_s: float, other_s: float, memory_s: float) -> float:
-    total: float = (compute_s**_OVERLAP + other_s**_OVERLAP + memory_s**_OVERLAP) ** (1 / _OVERLAP)
+    cubes = compute_s * compute_s * compute_s + other_s * other_s * other_s + memory_s * memory_s * memory_s
+    total: float = cubes ** (1 / 3)
     return total
 
 
