@@ -5,7 +5,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch._subclasses.fake_tensor import FakeTensor, UnsupportedFakeTensorException, unset_fake_temporarily
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from roofline.counter.call import Access, Region
@@ -238,7 +238,11 @@ def _nnz(tensor: torch.Tensor) -> int | None:
     if tensor.layout not in sparse:
         return None
     values = tensor._values() if tensor.layout == torch.sparse_coo else tensor.values()
-    return int(values.numel())
+    stored = int(values.numel())
+    if not stored and tensor.numel() and isinstance(tensor, FakeTensor):
+        # A fake copy, and a fake conversion, forgets what is stored: a count of it would be zero.
+        raise UnsupportedFakeTensorException("a sparse tensor's stored elements have no fake form")
+    return stored
 
 
 def mutations(func: Any) -> Writes:
