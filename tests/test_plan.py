@@ -404,3 +404,53 @@ def test_an_encoder_decoder_makes_cross_keys_once_per_sequence():
     assert not [op for op in step.records if op.module.endswith("cross_attn.kv_proj")]
     (cross,) = [op for op in step.ops if op.name == "attention" and "cross" in op.module]
     assert cross.state_bytes == 4 * 1500 * 2 * 384 * 2
+
+
+def test_flux_has_its_published_parameters_and_joint_attention():
+    model = load("flux.1-dev")
+    assert model.params() == 11_901_408_320
+    planned = plan(model, H100, Workload(phase="prefill", tokens=4096, context=0))
+    joint = records(planned, "attention")
+    assert sum(op.calls for op in joint) == 19 + 38
+    assert sum(op.executed_flops for op in joint) == (19 + 38) * 4 * 24 * 128 * (4096 + 512) ** 2
+    # Products with weights: 2 · tokens · weights; modulation, time and guidance see one row per image.
+    double, single = 12 * 3072**2, (3072 * 7 + 3072 * 5) * 3072
+    layers = 2 * 4608 * (19 * double + 38 * single)
+    ends = 2 * (4096 * 64 * 3072 + 512 * 4096 * 3072 + 4096 * 3072 * 64)
+    modulation = 2 * 3072 * 3072 * (19 * 12 + 38 * 3 + 2 + 3)
+    embedders = 2 * 3072 * (256 + 256 + 768)
+    linear = sum(op.executed_flops for op in records(planned, "linear"))
+    assert linear == layers + ends + modulation + embedders
+
+
+def test_images_pass_the_tower_before_the_decoder_reads_them():
+    model = load("qwen3-vl-8b")
+    blind = plan(model, H100, Workload(phase="prefill", tokens=1024, context=0))
+    sees = vary(blind, images=2)
+    tower = [op for op in sees.records if op.module.startswith(("visual", "image"))]
+    assert not [op for op in blind.records if op.module.startswith(("visual", "image"))]
+    assert sum(op.executed_flops for op in tower) == sees.answers().flops_needed - blind.answers().flops_needed
+    (embed,) = [op for op in tower if op.module.endswith("patch_embed")]
+    assert embed.executed_flops == 2 * (2 * 2304) * (3 * 2 * 16 * 16) * 1152
+
+
+def test_hybrid_models_cache_only_what_their_attention_layers_need():
+    # Nemotron-H 56B: 10 of 118 layers are attention, 2 · 8 · 128 · 2 B each; states don't grow with the context.
+    model = load("nemotron-h-56b")
+    assert 2 * model.kv_elements_per_token() == 10 * 2 * 8 * 128 * 2 == 40_960
+    short, long = (plan(model, H100, Workload(context=n)).memory().kv_bytes for n in (1000, 2000))
+    assert long - short == 1000 * 40_960
+    assert short > 1001 * 40_960
+
+
+def test_expert_parallelism_spreads_whole_experts_and_sends_tokens():
+    model = load("qwen3-30b-a3b")
+    load_of = Workload(batch=64, context=256)
+    alone = plan(model, H100, load_of)
+    spread = plan(model, H100, load_of, Parallel(dp=8, ep=8))
+    sent = [op for op in spread.records if op.name == "all_to_all"]
+    # 8 sequences per rank, 8 of 128 experts each, 7/8 of them elsewhere, 2048 wide in 2 B, there and back, 48 layers.
+    assert sum(op.node_bytes for op in sent) == 2 * 48 * (7 / 8) * 8 * 8 * 2048 * 2
+    mine = sum(op.executed_flops for op in spread.records if ".experts." in op.module)
+    assert mine == pytest.approx(sum(op.executed_flops for op in alone.records if ".experts." in op.module) / 8)
+    assert spread.memory().weights_bytes < alone.memory().weights_bytes / 3
