@@ -4,6 +4,7 @@ torch's own dense kernels of most of them refuse to run under any mode, so their
 under the kernel.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -38,7 +39,9 @@ def eager() -> Iterator[None]:
     utils = torch._higher_order_ops.utils
     lifted: Body | None = getattr(utils, "_hop_compile_and_call", None)
     loops = patch.object(utils, "_hop_compile_and_call", _compiled(lifted)) if lifted else nullcontext()
-    with torch.compiler.set_stance("force_eager"), loops:
+    with torch.compiler.set_stance("force_eager"), loops, warnings.catch_warnings():
+        # It is not compiled here alone: the program's own call may be.
+        warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
         yield
 
 
