@@ -1,7 +1,7 @@
 """The command line: what a user types, what comes back, and one clear line when it can't be done."""
 
 import json
-import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -217,9 +217,22 @@ def test_ctrl_c_is_one_line(factory: str, capsys: pytest.CaptureFixture[str]) ->
     assert (code, out) == (1, "") and "error: interrupted" in talk and "Traceback" not in talk
 
 
-@pytest.mark.skipif(
-    os.geteuid() == 0 and not Path("/proc/self/mem").exists(), reason="needs /proc as a place without write"
-)
+def test_a_real_interrupt_while_timing_leaves_no_file(factory: str, tmp_path: Path) -> None:
+    machine, output = tmp_path / "cpu.json", tmp_path / "run.json"
+    machine.write_text(json.dumps(CPU))
+    command = [sys.executable, "-m", "roofline.cli.main", "measure", f"{factory}:module", "--seconds", "60"]
+    command += ["--machine", str(machine), "-o", str(output)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as measuring:
+        assert measuring.stderr is not None
+        talk = next(line for line in measuring.stderr if line.startswith("3/5"))
+        measuring.send_signal(signal.SIGINT)
+        talk += measuring.stderr.read()
+    assert measuring.returncode == 1
+    assert "error: interrupted" in talk and "Traceback" not in talk
+    assert not output.exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc, where even root can't make a file")
 def test_an_unwritable_output_is_refused_and_nothing_is_left(
     factory: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
