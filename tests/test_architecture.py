@@ -12,7 +12,9 @@ ORDER = [
     {"errors"},
     {"core"},
     {"machines", "formulas"},
-    {"plan", "analysis"},
+    {"analysis"},
+    {"plan"},
+    {"audit"},
     {"counter", "clock", "targets"},
     {"pipeline", "api"},
     {"sweeps"},
@@ -20,7 +22,7 @@ ORDER = [
     {"cli"},
 ]
 # Within one level, a room may not import its neighbour, but for these.
-NEIGHBOURS = {("targets", "counter"), ("api", "pipeline"), ("analysis", "plan")}
+NEIGHBOURS = {("targets", "counter"), ("api", "pipeline")}
 MAY_IMPORT_TORCH = {"counter", "clock", "sweeps", "runners"}
 # Convenience methods of the Run that hand it to the report, at the time of the call.
 LATE = {("core", "report")}

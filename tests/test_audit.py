@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline import machines
-from roofline.analysis.audit import (
+from roofline.audit import (
     Before,
     Claim,
     Decode,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roofline import machines
-from roofline.analysis.audit import Audit, Claim, Decode, Gemm, audit, common_conventions, fraction, quantity
+from roofline.audit import Audit, Claim, Decode, Gemm, audit, common_conventions, fraction, quantity
 from roofline.core.precision import Precision
 from roofline.plan import config
 from roofline.plan.conventions import AttentionLayers, ModelFacts, Tokens, facts_of

@@ -85,7 +85,7 @@ def command(strict: bool, as_json: bool, **chosen: Any) -> int:
     roofline audit --machine h200-sxm --flops-per-s "420 TFLOP/s" --mfu 84.9%
     roofline audit --machine h100-sxm --mfu 32% --speedup 1.5x --from-machine a100-sxm-80gb --from-mfu 45%
     """  # noqa: D301 — \b is click's mark for lines to keep
-    from roofline.analysis.audit import audit
+    from roofline.audit import audit
 
     claim = _claim(chosen)
     found = audit(claim)
@@ -101,7 +101,7 @@ def command(strict: bool, as_json: bool, **chosen: Any) -> int:
 def _claim(chosen: dict[str, Any]) -> Any:
     """Gather the claim from the options."""
     from roofline import machines
-    from roofline.analysis.audit import Claim, Layout, fraction, quantity
+    from roofline.audit import Claim, Layout, fraction, quantity
     from roofline.plan.conventions import Tokens
 
     def ratio(name: str) -> Any:
@@ -187,7 +187,7 @@ def _facts(chosen: dict[str, Any]) -> Any:
 
 def _throughput(chosen: dict[str, Any]) -> Any:
     """Tokens per second of all devices together, by whichever way it was given."""
-    from roofline.analysis.audit import Quoted, quantity
+    from roofline.audit import Quoted, quantity
 
     ways = [chosen["tokens_per_s"], chosen["tokens_per_s_per_device"], chosen["step_time"]]
     if sum(map(bool, ways)) > 1:
@@ -209,7 +209,7 @@ def _throughput(chosen: dict[str, Any]) -> Any:
 
 
 def _decode(chosen: dict[str, Any]) -> Any:
-    from roofline.analysis.audit import Decode
+    from roofline.audit import Decode
     from roofline.plan.weights import find_format
 
     bits = find_format(chosen["weights"]).bits
@@ -217,7 +217,7 @@ def _decode(chosen: dict[str, Any]) -> Any:
 
 
 def _gemm(chosen: dict[str, Any]) -> Any:
-    from roofline.analysis.audit import Gemm
+    from roofline.audit import Gemm
 
     if not chosen["gemm"]:
         return None
@@ -228,7 +228,7 @@ def _gemm(chosen: dict[str, Any]) -> Any:
 
 def _before(chosen: dict[str, Any]) -> Any:
     from roofline import machines
-    from roofline.analysis.audit import Before, fraction
+    from roofline.audit import Before, fraction
 
     if bool(chosen["from_machine"]) != bool(chosen["from_mfu"]):
         raise UsageError("--from-machine and --from-mfu belong together", "give both")

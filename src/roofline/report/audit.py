@@ -4,7 +4,7 @@ import textwrap
 
 import msgspec
 
-from roofline.analysis.audit import Audit, Claim, Finding
+from roofline.audit import Audit, Claim, Finding
 from roofline.core.units import column, percent
 from roofline.plan.conventions import Row, Score
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from roofline.analysis.audit.bytes import bytes_findings
-from roofline.analysis.audit.ceiling import ceiling_findings
-from roofline.analysis.audit.claim import Claim
-from roofline.analysis.audit.finding import Finding
-from roofline.analysis.audit.flops import narrowed, rate_finding, ratio_finding
-from roofline.analysis.audit.speedup import speedup_finding
+from roofline.audit.bytes import bytes_findings
+from roofline.audit.ceiling import ceiling_findings
+from roofline.audit.claim import Claim
+from roofline.audit.finding import Finding
+from roofline.audit.flops import narrowed, rate_finding, ratio_finding
+from roofline.audit.speedup import speedup_finding
 from roofline.errors import UsageError
 from roofline.plan.conventions import Score, score
 

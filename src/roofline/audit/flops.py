@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from roofline.analysis.audit.claim import Claim
-from roofline.analysis.audit.finding import (
+from roofline.audit.claim import Claim
+from roofline.audit.finding import (
     NAMES,
     Explanation,
     Finding,
@@ -15,8 +15,8 @@ from roofline.analysis.audit.finding import (
     figure,
     reach_of,
 )
-from roofline.analysis.audit.hypotheses import Division, Peak, divisions, peaks, rate_line
-from roofline.analysis.audit.quoted import Quoted
+from roofline.audit.hypotheses import Division, Peak, divisions, peaks, rate_line
+from roofline.audit.quoted import Quoted
 from roofline.core.units import Unit, show
 from roofline.errors import UsageError
 from roofline.plan.conventions import Convention, ModelFacts, Recompute, conventions, recomputations

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from roofline.analysis.audit.claim import Claim, Decode, Gemm
-from roofline.analysis.audit.finding import Explanation, Finding, Status, Subject, agrees, figure
-from roofline.analysis.audit.quoted import Quoted
+from roofline.audit.claim import Claim, Decode, Gemm
+from roofline.audit.finding import Explanation, Finding, Status, Subject, agrees, figure
+from roofline.audit.quoted import Quoted
 from roofline.core.units import Unit, show
 from roofline.errors import UsageError
 from roofline.plan.conventions import ModelFacts, token_bytes

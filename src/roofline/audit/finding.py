@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from roofline.analysis.audit.quoted import Quoted
+from roofline.audit.quoted import Quoted
 from roofline.core.units import Unit, percent, show
 
 Subject = Literal["mfu", "hfu", "flops_per_s", "mbu", "bytes_per_s", "speedup"]

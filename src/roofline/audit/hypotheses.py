@@ -3,7 +3,7 @@
 import msgspec
 
 from roofline import machines
-from roofline.analysis.audit.claim import Claim, Layout
+from roofline.audit.claim import Claim, Layout
 from roofline.core.machine import Machine
 from roofline.core.precision import Precision
 from roofline.core.units import show

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from roofline.analysis.audit.quoted import Quoted
+from roofline.audit.quoted import Quoted
 from roofline.core.machine import Machine
 from roofline.core.precision import Precision
 from roofline.plan.conventions import ModelFacts, Tokens

@@ -1,8 +1,8 @@
 """A rate or a bandwidth that is claimed alone: all that can be said is whether the machine has so much."""
 
-from roofline.analysis.audit.claim import Claim
-from roofline.analysis.audit.finding import Finding, Status, Subject, figure, reach_of
-from roofline.analysis.audit.quoted import Quoted
+from roofline.audit.claim import Claim
+from roofline.audit.finding import Finding, Status, Subject, figure, reach_of
+from roofline.audit.quoted import Quoted
 from roofline.core.units import Unit
 
 

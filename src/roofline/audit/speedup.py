@@ -1,9 +1,9 @@
 """A speed-up and the MFU before and after it: any two give the third."""
 
-from roofline.analysis.audit.claim import Before, Claim
-from roofline.analysis.audit.finding import Explanation, Finding, Status, agrees, figure
-from roofline.analysis.audit.hypotheses import peaks, rate_line
-from roofline.analysis.audit.quoted import Quoted
+from roofline.audit.claim import Before, Claim
+from roofline.audit.finding import Explanation, Finding, Status, agrees, figure
+from roofline.audit.hypotheses import peaks, rate_line
+from roofline.audit.quoted import Quoted
 
 Line = tuple[str, str]
 
