@@ -138,3 +138,18 @@ def test_a_hostile_config_is_one_line(capsys, tmp_path, text):
     path.write_text(text, "utf-8")
     assert run(["plan", str(path), "--machine", "h100-sxm"]) == 2
     assert capsys.readouterr().err.count("\n") == 2
+
+
+def test_a_measured_decode_rate_becomes_mfu_and_mbu(capsys):
+    # gpt-fast style: 100 tokens/s · (15.010 GB + 1025 · 131,072 B) / 3.35 TB/s.
+    found = document(capsys, *ASKED, "--tokens-per-s", "100")["workload"]["plan"]["measured"]
+    assert found["mbu_fraction"] == pytest.approx(100 * (15.00985e9 + 1025 * 131_072) / 3.35e12, rel=1e-3)
+    assert found["mfu_fraction"] == pytest.approx(100 * 15.5467e9 / 989.5e12, rel=1e-3)
+
+
+def test_a_measured_training_rate_is_per_device_under_every_convention(capsys):
+    train = ["--phase", "train", "--tokens", "8192", "--tokens-per-s", "80000", "--num-devices", "8"]
+    out = screen(capsys, "plan", "llama-3.1-8b", "--machine", "h100-sxm", *train)
+    # PaLM: (6 · 8.030e9 + 12 · 32 · 4096 · 8192) · 10,000 / 989.5e12.
+    palm = (6 * 8_030_261_248 + 12 * 32 * 4096 * 8192) * 10_000 / 989.5e12
+    assert f"{100 * palm:.1f} %" in next(line for line in out.splitlines() if line.startswith("palm"))

@@ -64,6 +64,8 @@ question_options = options(
     click.option("--acceptance", type=click.FloatRange(0, 1), default=0.7, help="Chance that one is accepted."),
     click.option("--sweep", "sweeps", multiple=True, metavar="NAME=FROM:TO", help="batch=1:512; again for a grid."),
     click.option("--itl", type=Quantity("s"), help='Largest batch within this time per token: "30 ms".'),
+    click.option("--tokens-per-s", type=Quantity(""), help="A measured throughput, all devices: its MFU, HFU, MBU."),
+    _whole("--num-devices", "Devices of that throughput.  [default: the plan's]"),
     click.option("--price-per-hour", type=click.FloatRange(min=0), help="Of one device: cost per million tokens."),
 )
 
@@ -101,19 +103,33 @@ def _one(planned: "Plan", chosen: dict[str, Any], as_json: bool, output: Path | 
     from roofline.plan.screen import Asked, lines
 
     run = run_of(planned)
+    score = _score(planned, chosen)
     slo = under_slo(planned, chosen["itl"]) if chosen["itl"] else None
     if as_json or output:
         from roofline.cli.common import say
         from roofline.plan.document import with_answers
 
-        run = with_answers(run, planned, slo, chosen["price_per_hour"])
+        run = with_answers(run, planned, slo, chosen["price_per_hour"], score)
         if output:
             say(f"wrote {run.report(output)}")
     if as_json:
         _print_json(run.to_json())
     else:
         print("\n".join(lines(planned, run, Asked(slo=slo, price_per_hour=chosen["price_per_hour"]))))
+        if score is not None:
+            from roofline.plan.measured import rows
+
+            print("\n".join(["", *rows(score)]))
     return 3 if slo is not None and not slo.batch else 0
+
+
+def _score(planned: "Plan", chosen: dict[str, Any]) -> Any:
+    """The score of a measured throughput; None where none was given."""
+    if chosen["tokens_per_s"] is None:
+        return None
+    from roofline.plan.measured import scored
+
+    return scored(planned, chosen["tokens_per_s"], chosen["num_devices"])
 
 
 def _several(plans: "list[Plan]", chosen: dict[str, Any], as_json: bool, output: Path | None) -> int:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from roofline.core.units import percent, show
 from roofline.plan.planner import Plan
 from roofline.plan.questions import critical, limits, price_per_million
-from roofline.plan.screen import aligned, title
+from roofline.plan.screen import title
 from roofline.plan.sweep import Point, frontier
+from roofline.plan.table import aligned
 
 
 def side_by_side(plans: Sequence[Plan], price_per_hour: float | None = None) -> list[str]:

@@ -11,7 +11,7 @@ from roofline.plan.questions import Slo, critical, first_token, limits, price_pe
 from roofline.plan.sweep import Point, frontier
 
 
-def with_answers(run: Run, planned: Plan, slo: Slo | None, price_per_hour: float | None) -> Run:
+def with_answers(run: Run, planned: Plan, slo: Slo | None, price_per_hour: float | None, score: Any = None) -> Run:
     """The Run with everything that the screen says under `workload.plan`; unknown is null."""
     found, expected, room = planned.answers(), planned.expectation(), planned.memory()
     prompt = first_token(planned)
@@ -24,6 +24,7 @@ def with_answers(run: Run, planned: Plan, slo: Slo | None, price_per_hour: float
         "memory": {**msgspec.to_builtins(room), "total_bytes": room.total_bytes, "fits": room.fits},
         "limits": msgspec.to_builtins(limits(planned)),
         "critical": msgspec.to_builtins(critical(planned)) if planned.setting.workload.phase == "decode" else None,
+        "measured": msgspec.to_builtins(score) if score else None,
         "slo": msgspec.to_builtins(slo) if slo else None,
         "price_per_million_tokens": price_per_million(found.tokens_per_s, devices, price_per_hour)
         if price_per_hour is not None

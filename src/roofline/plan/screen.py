@@ -3,8 +3,6 @@
 Plain because a plan answers in a blink, and a library for tables takes longer to import than all of it.
 """
 
-from collections.abc import Sequence
-
 import msgspec
 
 from roofline.core.run import Run
@@ -13,6 +11,7 @@ from roofline.plan.capacity import Memory
 from roofline.plan.fitted import Expectation
 from roofline.plan.planner import Plan
 from roofline.plan.questions import Critical, Slo, critical, first_token, limits, price_per_million
+from roofline.plan.table import aligned
 
 _WIDE = 100
 _ROWS = 14
@@ -238,19 +237,6 @@ def op_table(run: Run) -> list[str]:
         share = percent(sum(op.roof_s or 0 for op in rest) / total if total else None)
         table.append(f"and {len(rest)} more ops, {share} of the roof time (all: --json)")
     return table
-
-
-def aligned(columns: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
-    """Columns as lines, each as wide as its widest cell."""
-    widths = [max(len(cell) for cell in cells) for cells in columns]
-    rows = []
-    for row in zip(*columns, strict=True):
-        padded = [
-            f"{cell:<{w}}" if i in left else f"{cell:>{w}}"
-            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        rows.append("  ".join(padded).rstrip())
-    return rows
 
 
 def _not_modelled(planned: Plan, run: Run) -> list[str]:
