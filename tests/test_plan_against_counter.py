@@ -16,6 +16,8 @@ from roofline.plan.setting import setting  # noqa: E402
 from roofline.plan.workload import Parallel, Workload  # noqa: E402
 
 BATCH, TOKENS = 2, 24
+# torch dispatches a linear layer in one of these ways; a scan uses others.
+PRODUCTS = ("aten.linear", "aten.mm", "aten.addmm")
 BASE = {
     "hidden_size": 64,
     "num_hidden_layers": 3,
@@ -142,7 +144,7 @@ def test_projections_of_mamba_2_have_the_flop_that_the_counter_sees():
     load = Workload(phase="prefill", batch=BATCH, tokens=TOKENS, context=0, all_logits=True, precision=Precision.FP32)
     ops = step_ops(model, setting(model, load, Parallel()))
     weights = sum(op.matrix for op in ops if op.name == "linear")
-    assert weights == sum(op.executed_flops for op in counted.ops if op.name == "aten.linear")
+    assert weights == sum(op.executed_flops for op in counted.ops if op.name in PRODUCTS)
 
 
 def test_llama_4_is_counted_alike_but_for_experts_that_transformers_runs_in_vain():
@@ -154,3 +156,13 @@ def test_llama_4_is_counted_alike_but_for_experts_that_transformers_runs_in_vain
     executed = planned(model, phase="prefill", tokens=TOKENS, context=0, all_logits=True)
     # One layer of three has experts; all four see every token, one is needed: 3 · B · S · 3 matrices · 2 · h · ff.
     assert counted.flops.executed - executed == 3 * BATCH * TOKENS * 3 * 2 * 64 * 96
+
+
+def test_a_vision_transformer_has_the_flop_that_the_counter_sees():
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
+    config = transformers.CONFIG_MAPPING["vit"](**sizes, image_size=32, patch_size=8, num_labels=10)
+    module = transformers.ViTForImageClassification(config).eval()
+    counted = roofline.count(module, keywords={"pixel_values": torch.zeros(BATCH, 3, 32, 32)})
+    model = read(config.to_dict(), "vit")
+    assert model.params() == sum(p.numel() for p in module.parameters())
+    assert planned(model, phase="prefill", tokens=1, context=0) == counted.flops.executed

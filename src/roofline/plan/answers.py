@@ -8,7 +8,7 @@ from roofline.core.machine import Machine
 from roofline.core.roof import roof_time
 from roofline.core.run import OpRecord
 from roofline.core.work import Work
-from roofline.plan.phases import microbatches
+from roofline.plan.phases import images_per_sequence, microbatches
 
 if TYPE_CHECKING:
     from roofline.plan.planner import Plan
@@ -104,6 +104,9 @@ def _tokens(planned: "Plan") -> float:
     workload = planned.setting.workload
     if planned.draft is not None:
         return workload.batch * planned.draft.accepted
+    tower = planned.architecture.tower
+    if planned.architecture.is_tower and tower is not None:
+        return workload.batch * images_per_sequence(tower, True, planned.setting) * (tower.tokens or 0)
     return workload.batch * workload.new_tokens
 
 

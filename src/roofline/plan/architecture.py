@@ -154,6 +154,11 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
         return self.stack.width
 
     @property
+    def is_tower(self) -> bool:
+        """Whether there is nothing but the tower: a classifier of images."""
+        return not self.stack.layers and not self.vocab
+
+    @property
     def embedding_params(self) -> int:
         """Weights of the token table."""
         return self.vocab * (self.embed_width or self.width)

@@ -81,8 +81,8 @@ def _forward(local: Architecture, sequences: int, setting: Setting) -> Iterator[
     workload = setting.workload
     source = _source_tokens(local, setting)
     if workload.phase != "decode" and local.tower is not None:
-        yield from tower_ops(local.tower, sequences, source, setting)
-    if not local.stack.layers and not local.vocab:
+        yield from tower_ops(local.tower, sequences, source, setting, alone=local.is_tower)
+    if local.is_tower:
         yield from _head(local, sequences, sequences, setting)
         return
     for queries, past, times in passes(setting):
@@ -184,9 +184,14 @@ def _head(local: Architecture, sequences: int, tokens: int, setting: Setting) ->
         )
 
 
-def tower_ops(tower: Tower, sequences: int, source: int, setting: Setting) -> Iterator[Op]:
+def images_per_sequence(tower: Tower, alone: bool, setting: Setting) -> int:
+    """Images of every sequence: as many as asked for; at least one where there is nothing but the tower."""
+    return max(setting.workload.images, int(alone)) if tower.kind == "image" else 1
+
+
+def tower_ops(tower: Tower, sequences: int, source: int, setting: Setting, *, alone: bool = False) -> Iterator[Op]:
     """Ops of an encoder: of the images or clips of every sequence, or of the source text."""
-    items = sequences * (setting.workload.images if tower.kind == "image" and source == 0 else 1)
+    items = sequences * (images_per_sequence(tower, alone, setting) if source == 0 else 1)
     tokens = source or tower.tokens or setting.workload.new_tokens
     if not items:
         return

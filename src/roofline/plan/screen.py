@@ -53,7 +53,9 @@ def title(planned: Plan) -> list[str]:
     parts = [planned.architecture.name, workload.phase, f"batch {workload.batch:,}"]
     if workload.phase != "train" and (workload.past or workload.phase == "decode"):
         parts.append(f"context {workload.past:,}")
-    if workload.new_tokens > 1:
+    if planned.architecture.is_tower:
+        parts.append(f"{max(1, workload.images)} images each" if workload.images > 1 else "one image each")
+    elif workload.new_tokens > 1:
         parts.append(f"{workload.new_tokens:,} tokens")
     if planned.draft:
         parts.append(f"{planned.draft.tokens} draft tokens, {planned.draft.acceptance:.0%} accepted")
@@ -159,7 +161,7 @@ def _critical(found: Critical, planned: Plan) -> list[str]:
     whole = (
         f"batch {found.step_batch:,} for the whole step"
         if found.step_batch
-        else "no batch makes the whole step compute-bound: KV cache grows with it"
+        else "no batch makes the whole step compute-bound: cache and state grow with it"
     )
     if planned.architecture.model_type == "napkin":
         return [text]
