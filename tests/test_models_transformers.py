@@ -37,8 +37,9 @@ SMALL: dict[str, Any] = {
     **dict.fromkeys(["max_position_embeddings", "n_positions", "n_ctx"], 128),
     **dict.fromkeys(["vocab_size", "vocab_size_per_layer_input"], 256),
     **dict.fromkeys(["first_k_dense_replace", "n_group", "topk_group", "bos_token_id"], 1),
-    **dict.fromkeys(["layerdrop", "encoder_layerdrop", "decoder_layerdrop", "pad_token_id"], 0),
+    **dict.fromkeys(["layerdrop", "encoder_layerdrop", "decoder_layerdrop", "mask_time_prob"], 0.0),
     **dict.fromkeys(["max_length", "max_source_positions"], 64),
+    "pad_token_id": 0,
     "eos_token_id": 2,
     "apply_spec_augment": False,
 }
@@ -62,7 +63,6 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "segformer": {"num_attention_heads": [1, 2, 4, 4]},
     "resnet": {"hidden_sizes": [16, 32], "depths": [1, 1], "embedding_size": 16},
     "regnet": {"hidden_sizes": [16, 32, 32, 32], "depths": [1, 1, 1, 1], "embedding_size": 16, "groups_width": 8},
-    "convnext": {"hidden_sizes": [16, 32, 64, 64], "depths": [1, 1, 1, 1], "patch_size": 4, "image_size": 64},
 }
 
 

@@ -54,6 +54,7 @@ class _Op(NamedTuple):
     run: Callable[..., Any]
     is_free: bool
     is_question: bool
+    is_composite: bool
     writes: Writes
 
 
@@ -126,7 +127,7 @@ class Recorder(TorchDispatchMode):
         if op.is_free:
             self.free_calls += 1
             return func(*args, **kwargs)
-        if op.rule is None:
+        if op.rule is None or op.is_composite:
             inner = self._taken_apart(func, args, kwargs)
             if inner is not NotImplemented:
                 return inner
@@ -148,7 +149,7 @@ class Recorder(TorchDispatchMode):
         if self._inside_op:
             return out
         name = f"triton.{kernel}"
-        op = _Op(name, name, find_rule(name), launch, False, False, Writes(frozenset(), frozenset()))
+        op = _Op(name, name, find_rule(name), launch, False, False, False, Writes(frozenset(), frozenset()))
         seen: list[Input] = []
         specs, spec_kwargs = self.accesses.arguments(args, kwargs, op.writes, seen)
         cost, formula = self._cost(op, args, specs, spec_kwargs, None)
@@ -205,6 +206,7 @@ class Recorder(TorchDispatchMode):
             run=func if self._fake is None else fake_kernel(func),
             is_free=is_free(name),
             is_question=name in _METADATA or name.startswith("prim."),
+            is_composite=_is_composite(func),
             writes=mutations(func),
         )
         self._ops[func] = op
@@ -295,6 +297,17 @@ def _name(func: Any) -> str:
         base = f"{func.namespace}.{func._schema.name.split('::')[1]}"
         return base if func._overloadname == "default" else f"{base}.{func._overloadname}"
     return f"higher_order.{func.name()}"
+
+
+def _is_composite(func: Any) -> bool:
+    """Whether torch's own op runs as other ops.
+
+    Only inference mode shows one whole. Taken apart, it counts as in eager mode, copies of operands included.
+    """
+    if not isinstance(func, torch._ops.OpOverload) or func.namespace != "aten":
+        return False
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key)
 
 
 @lru_cache(maxsize=256)
