@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from roofline.core.machine import Machine
+from roofline.core.precision import Precision
 from roofline.core.roof import roof_time
 from roofline.core.run import OpRecord
 
@@ -43,7 +44,9 @@ def expect(ops: Iterable[OpRecord], machine: Machine) -> Expectation | None:
     from roofline.machines.fits import fits, fitted_time
 
     low = likely = high = 0.0
+    used: set[Precision] = set()
     for op in ops:
+        used |= {op.precision} if op.executed_flops and op.precision else set()
         roof_s = roof_time(op.work("cached"), machine).total_s
         if op.network_bytes or op.node_bytes:
             found: tuple[float, float, float] | None = (roof_s, roof_s, roof_s)
@@ -54,5 +57,7 @@ def expect(ops: Iterable[OpRecord], machine: Machine) -> Expectation | None:
         likely += max(roof_s, found[0])
         low += max(roof_s, found[1])
         high += max(roof_s, found[2])
-    sources = dict.fromkeys(fit.source for fit in fits(machine).values())
+    # A precision without a fit of its own is judged by another of its rate.
+    known = fits(machine)
+    sources = dict.fromkeys(fit.source for p, fit in known.items() if p in used or not used & set(known))
     return Expectation(low_s=low, likely_s=likely, high_s=high, source="; ".join(sources))

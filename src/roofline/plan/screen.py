@@ -251,7 +251,9 @@ def _not_modelled(planned: Plan, run: Run) -> list[str]:
         missing.append("skewed routing (even is taken)")
     if planned.setting.parallel.devices > 1:
         missing.append("contention of links, collectives below their link's rate")
-    return [_row("not modelled", ", ".join(missing)), *(_row("warning", text) for text in run.warnings)]
+    expected = planned.expectation()
+    fitted = [_row("fitted to", f"kernels of {expected.source}")] if expected else []
+    return [_row("not modelled", ", ".join(missing)), *fitted, *(_row("warning", text) for text in run.warnings)]
 
 
 def _count(value: float | None) -> str:
