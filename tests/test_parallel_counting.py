@@ -94,8 +94,7 @@ def test_fully_sharded_layers_are_gathered_twice_and_their_gradients_scattered_o
     first, second = (16 * 64 + 64) * F32, (64 * 16 + 16) * F32
     away = (ranks - 1) / ranks
     gathered, scattered = sent(run, "allgather"), sent(run, "reduce_scatter")
-    # Forward gathers both; backward the first again, while the last one that forward used is still there.
-    assert sum(gathered) == pytest.approx((2 * first + second) * away)
+    assert sum(gathered) == pytest.approx(2 * (first + second) * away)  # forward and backward
     assert sum(scattered) == pytest.approx((first + second) * away)
 
 
