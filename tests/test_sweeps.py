@@ -1,6 +1,7 @@
 """The four experiments: their closed forms, what torch dispatches, what any machine's roof says of them."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from roofline.errors import UsageError
 from roofline.pipeline import count_target
 from roofline.sweeps import decode, mlp, op_table, ops, train, vision
 from roofline.sweeps.case import Case, result_of
-from roofline.sweeps.measure import count_case
+from roofline.sweeps.measure import count_case, measure_case
 from roofline.sweeps.precision import of_machine
 from roofline.sweeps.settings import Settings
 from roofline.sweeps.summary import facts, knee, point
@@ -89,7 +90,7 @@ def test_fusing_attention_moves_it_from_the_slope_to_the_plateau() -> None:
     assert written_out.verdict.bound == Bound.MEMORY and fused.verdict.bound == Bound.COMPUTE
 
 
-@pytest.mark.parametrize(("params", "hidden"), [(1.44e9, 4096), (2.56e8, 2048), (1e6, 128), (5000, 16)])
+@pytest.mark.parametrize(("params", "hidden"), [(1.44e9, 4096), (2.56e8, 2048), (1e6, 128), (5000, 8)])
 def test_the_stand_in_has_about_the_parameters_asked_for(params: float, hidden: int) -> None:
     sizes = mlp.sized(params)
     assert sizes.hidden == hidden  # the power of two nearest to √(P / 48)
@@ -226,3 +227,57 @@ def test_cases_have_one_key_each_and_sizes_don_t_mix() -> None:
     cases = [*ops.cases(ARTICLE), *decode.cases(ARTICLE), *train.cases(ARTICLE), *vision.cases(ARTICLE)]
     assert len({case.key for case in cases}) == len(cases)
     assert decode_cases(1)[0].key != decode.cases(Settings(precision=Precision.FP32, params=4e4, sizes=(1,)))[0].key
+
+
+TINY = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 256,
+    "max_position_embeddings": 512,
+}
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_transformers_model_decodes_one_token_against_its_context(batch: int, tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(TINY))
+    settings = Settings(
+        precision=Precision.FP32, device="cpu", model=f"transformers:{config}", context=32, sizes=(batch,)
+    )
+    (case,) = decode.cases(settings)
+    run = count_case(case, A10, WHERE)
+    projections = 2 * 64 * (64 + 32 + 32 + 64) + 3 * 2 * 64 * 128
+    attention = 4 * 4 * 33 * 16  # 4 heads of 16 against 32 cached tokens and the new one
+    assert run.flops.executed == batch * (2 * (projections + attention) + 2 * 64 * 256)
+    measured = measure_case(case, WHERE).run
+    assert measured is not None and measured.flops == run.flops
+    assert measured.workload["items"] == batch
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".md", ".json"])
+def test_a_sweep_is_written_in_every_format(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / f"x{suffix}"
+    assert command_line(["sweep", "ops", "--predict", "a10", "--ops", "add,gemm", "-o", str(output)]) == 0
+    assert output.stat().st_size > 500
+    printed = capsys.readouterr()
+    assert f"wrote {output}" in printed.err.replace("\n", "") and "memory" in printed.out
+    if suffix == ".md":
+        assert "2n/(3s)" in output.read_text()
+    if suffix == ".json":
+        assert json.loads(output.read_text())["sweep"] == "ops"
+
+
+def test_predictions_are_kept_for_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from roofline.sweeps.results import load
+
+    path = tmp_path / "x.jsonl"
+    for _ in range(2):
+        assert command_line(["sweep", "decode", "--predict", "a10", "--batches", "1,2", "--results", str(path)]) == 0
+    results, warnings = load(path)
+    assert [r.case.size for r in results] == [1, 2] and not warnings
+    assert all(r.run is not None and r.run.timing is None for r in results)

@@ -107,4 +107,3 @@ def facts(cases: Sequence[Case], machine: Machine | None) -> dict[str, Any]:
 def critical(ridge: float, item_bytes: float) -> float:
     """Rows at which a product with weights of `item_bytes` each reaches the ridge: I = 2·rows / item = ridge."""
     return ridge * item_bytes / 2
-

@@ -37,13 +37,21 @@ def _make(inner: Target, context: int, precision: Precision, options: Options) -
     made = inner.make(options)
     if made.keywords.get("input_ids") is None:
         raise UsageError(f"{inner.label} reads no tokens", "decode takes a language model")
-    module = made.module.to(getattr(torch, dtype(precision)))
+    module = _cast(made.module, getattr(torch, dtype(precision)))
     config = module.config
     config.use_cache = True
     batch = options.batch or 1
     cache = _filled_cache(transformers, config.get_text_config(), batch, context, module.dtype, options.device)
     ids = torch.zeros(batch, 1, dtype=torch.int64, device=options.device)
-    return Made(module=_step_of(module, cache, context), inputs=(ids,), items=batch, item="token")
+    return Made(module=_step_of(module, cache), inputs=(ids,), items=batch, item="token")
+
+
+def _cast(module: Any, kind: Any) -> Any:
+    """Weights in the precision of the case; by `.data`, which works on fake parameters too."""
+    for parameter in module.parameters():
+        if parameter.is_floating_point():
+            parameter.data = parameter.data.to(kind)
+    return module
 
 
 def _filled_cache(transformers: Any, config: Any, batch: int, context: int, kind: Any, device: str) -> Any:
@@ -59,8 +67,13 @@ def _filled_cache(transformers: Any, config: Any, batch: int, context: int, kind
     return cache
 
 
-def _step_of(module: Any, cache: Any, context: int) -> Any:
+def _step_of(module: Any, cache: Any) -> Any:
+    from inspect import signature
+
     import torch
+
+    # transformers is about to rename the argument.
+    name = "cache" if "cache" in signature(module.forward).parameters else "past_key_values"
 
     class DecodeStep(torch.nn.Module):
         """Runs one token through the model, then drops it from the cache again: every step is the same."""
@@ -70,8 +83,8 @@ def _step_of(module: Any, cache: Any, context: int) -> Any:
             self.model = module
 
         def forward(self, ids: torch.Tensor) -> torch.Tensor:
-            logits: torch.Tensor = self.model(input_ids=ids, past_key_values=cache, use_cache=True).logits
-            cache.crop(context)
+            logits: torch.Tensor = self.model(input_ids=ids, use_cache=True, **{name: cache}).logits
+            cache.crop(-ids.shape[1])
             return logits
 
     return DecodeStep()

@@ -141,17 +141,18 @@ def build(mlp: Mlp, precision: Precision, device: str) -> Any:
     import torch
     from torch import nn
 
+    kind = getattr(torch, dtype(precision))
     layers: list[nn.Module] = []
-    with torch.device(device):
-        for _ in range(mlp.blocks):
-            for inputs, outputs in ((mlp.hidden, mlp.inner), (mlp.inner, mlp.hidden)):
-                layer = nn.utils.skip_init(
-                    nn.Linear, inputs, outputs, bias=False, dtype=getattr(torch, dtype(precision)), device=device
-                )
-                _fill(layer.weight.data, inputs**-0.5)
-                layers.append(layer)
-                if outputs == mlp.inner:
-                    layers.append(nn.GELU())
+    for _ in range(mlp.blocks):
+        for inputs, outputs in ((mlp.hidden, mlp.inner), (mlp.inner, mlp.hidden)):
+            # On meta first: the layer's own initialisation would be thrown away.
+            layer = nn.Linear(inputs, outputs, bias=False, device="meta", dtype=kind)
+            weight = torch.empty(outputs, inputs, device=device, dtype=kind)
+            _fill(weight, inputs**-0.5)
+            layer.weight = nn.Parameter(weight)
+            layers.append(layer)
+            if outputs == mlp.inner:
+                layers.append(nn.GELU())
     return nn.Sequential(*layers)
 
 

@@ -41,7 +41,7 @@ def fact_lines(name: SweepName, facts: dict[str, Any], points: Sequence[Point]) 
         if key in facts:
             lines.append(f"{word}, from the ridge point: {facts[key]:.0f}")
     for key in ("knee_batch", "knee_tokens"):
-        if key in facts:
+        if key in facts and len(points) > 1 and points[-1].items_per_s:
             found = facts[key]
             lines.append(
                 f"knee in the points: {found:.0f}" if found else "knee in the points: throughput still rises"
