@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofline.core.machine import Machine
-from roofline.core.precision import Precision
 from roofline.core.run import BytesOrigin, Run
 from roofline.formulas import TensorSpec
 from roofline.sweeps import mlp

@@ -1,4 +1,4 @@
-"""The precision that a sweep takes when nobody names one. It never depends on a measurement: the same command resumes."""
+"""The precision of a sweep when nobody names one. It depends on no measurement, so that the same command resumes."""
 
 from roofline.core.machine import Machine
 from roofline.core.precision import Precision
