@@ -239,3 +239,10 @@ def test_on_a_cpu_dispatch_is_idle_time() -> None:
     assert tiny.time_budget is not None and tiny.time_budget.idle_s == pytest.approx(4e-6, rel=1e-3)
     long = judge(run_of(copy(50e9, 1.0), wall=1.0), cpu)
     assert long.time_budget is not None and long.time_budget.idle_s == pytest.approx(1e-6)
+
+
+def test_a_program_that_waits_for_its_links_is_network_bound() -> None:
+    linked = msgspec.structs.replace(TOY, bandwidth={**TOY.bandwidth, "network": Ceiling(1e9, "given")})
+    reduce = OpRecord(name="c10d.allreduce_", network_bytes=5e9, bytes=OpBytes(operator=1e6))
+    verdict = judge(run_of(gemm(1e12, 1e9), reduce), linked).verdict
+    assert verdict is not None and (verdict.bound, verdict.certain) == (Bound.NETWORK, True)

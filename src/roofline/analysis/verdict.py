@@ -1,5 +1,7 @@
 """Who decides the bound: one place, from total work, bytes by origin, and the time budget."""
 
+import msgspec
+
 from roofline.analysis.sentence import sentence
 from roofline.core.machine import Machine
 from roofline.core.precision import Precision
@@ -65,8 +67,8 @@ def decide(run: Run, budget: TimeBudget | None, origin: BytesOrigin) -> Verdict:
 
 def _bound(works: list[Work], moved: float, machine: Machine) -> Bound:
     """The bound of all work together when it moves `moved` bytes."""
-    total = sum(works, Work())
-    return roof_time(Work(matrix=total.matrix, vector=total.vector, read_bytes=moved), machine).bound
+    total = msgspec.structs.replace(sum(works, Work()), read_bytes=moved, written_bytes=0)
+    return roof_time(total, machine).bound
 
 
 def _interval(run: Run, moved: float) -> list[float]:

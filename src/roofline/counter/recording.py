@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 from torch._subclasses.fake_tensor import (
@@ -17,6 +17,7 @@ from roofline.counter.control_flow import eager
 from roofline.counter.fake_build import build_fake
 from roofline.counter.isolation import untouched
 from roofline.counter.modules import ModuleTracker
+from roofline.counter.packing import positions_seen
 from roofline.counter.parallel import shapes_unseen
 from roofline.counter.program import Program
 from roofline.counter.recorder import Recorder
@@ -106,7 +107,7 @@ def _record(program: Program, fake: FakeTensorMode | None) -> Recording:
 def _run(program: Program, fake: FakeTensorMode | None) -> tuple[Recorder, ModuleTracker, Any]:
     tracker = ModuleTracker(program.root)
     recorder = Recorder(tracker, fake)
-    with recorder.recording():
+    with positions_seen() if fake is not None else nullcontext(), recorder.recording():
         output = program.step()
     return recorder, tracker, output
 
