@@ -18,7 +18,7 @@ from roofline.sweeps.measure import measure_encoded
 from roofline.sweeps.results import ResultsFile
 from sweep_cases import WHERE, decode_cases, lines, op_cases
 
-CASES = [*decode_cases(1, 8), *op_cases("add", "gemm", "layer_norm", size=32)]
+CASES = [*decode_cases(1, 8), *op_cases("add", size=32)]
 
 
 def counts(results: list[Result]) -> dict[str, tuple[float, float | None]]:
@@ -91,6 +91,7 @@ def cluster() -> Iterator[Any]:
         made.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_two_nodes_of_ray_count_what_this_process_counts(cluster: Any, locally: list[Result], tmp_path: Path) -> None:
     from roofline.runners.on_ray import _share, ray_runner
@@ -101,6 +102,7 @@ def test_two_nodes_of_ray_count_what_this_process_counts(cluster: Any, locally: 
     assert len(lines(tmp_path / "x.jsonl")) == len(CASES)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_worker_killed_during_the_run_costs_no_case_and_doubles_none(
     cluster: Any, locally: list[Result], tmp_path: Path

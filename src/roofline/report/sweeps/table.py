@@ -33,7 +33,7 @@ def fact_lines(name: SweepName, facts: dict[str, Any], points: Sequence[Point]) 
     """The facts of a sweep, one sentence each."""
     lines = []
     if name in ("decode", "train") and "params" in facts:
-        lines.append(f"{facts['params'] / 1e9:.3g} billion parameters")
+        lines.append(f"{_count(facts['params'])} parameters")
     if "ceiling_tokens_per_s" in facts:
         what = "weights read once per step" if name == "decode" else "three passes over the weights per step"
         lines.append(f"bandwidth ceiling at size 1: {facts['ceiling_tokens_per_s']:.0f} token/s ({what})")
@@ -51,6 +51,14 @@ def fact_lines(name: SweepName, facts: dict[str, Any], points: Sequence[Point]) 
     if name == "train":
         lines += _accounting(facts, points)
     return lines
+
+
+def _count(number: float) -> str:
+    """A count of parameters as people say it."""
+    for size, word in ((1e9, "billion"), (1e6, "million")):
+        if number >= size:
+            return f"{number / size:.3g} {word}"
+    return f"{number:,.0f}"
 
 
 def _accounting(facts: dict[str, Any], points: Sequence[Point]) -> list[str]:
