@@ -148,6 +148,9 @@ def _finish(
         style.size_axis(axes, sizes, label)
     for text in _criticals(name, results):
         style.mark_size(left, *text)
+    # Room above the roof for the legend.
+    left.set_yscale("log")
+    left.set_ylim(top=8 * left.get_ylim()[1])
     style.rate_axis(left, "throughput (token/s)")
     style.rate_axis(middle, "time of a step (ms)")
     style.percent_axis(right, "share of the machine's ceiling")
