@@ -9,7 +9,7 @@ from roofline.analysis import judge
 from roofline.core.machine import Ceiling, Machine
 from roofline.core.precision import Precision
 from roofline.core.roof import Bound
-from roofline.core.run import Bytes, Flops, OpBytes, OpRecord, Run, Timing
+from roofline.core.run import Bytes, Coverage, Flops, OpBytes, OpRecord, Run, Timing, UnknownOp
 from roofline.errors import MachineError, UsageError
 
 TOY = Machine(
@@ -246,3 +246,13 @@ def test_a_program_that_waits_for_its_links_is_network_bound() -> None:
     reduce = OpRecord(name="c10d.allreduce_", network_bytes=5e9, bytes=OpBytes(operator=1e6))
     verdict = judge(run_of(gemm(1e12, 1e9), reduce), linked).verdict
     assert verdict is not None and (verdict.bound, verdict.certain) == (Bound.NETWORK, True)
+
+
+def test_bytes_of_ops_without_a_formula_make_a_memory_verdict_uncertain() -> None:
+    mystery = OpRecord(name="my.op", bytes=OpBytes(operator=90e9), formula="none")
+    unknown = UnknownOp(name="my.op", calls=1, bytes_fraction=0.9)
+    run = msgspec.structs.replace(run_of(gemm(1e9, 10e9), mystery), coverage=Coverage(unknown_ops=(unknown,)))
+    verdict = judge(run).verdict
+    assert verdict is not None
+    assert (verdict.bound, verdict.certain, verdict.likely_bound) == (Bound.UNCERTAIN, False, Bound.MEMORY)
+    assert "90 % of the bytes" in verdict.sentence.replace("90.0", "90") and "at least" in verdict.sentence

@@ -118,6 +118,18 @@ def alone():
 
 def interrupted():
     raise KeyboardInterrupt
+
+def exits():
+    raise SystemExit(3)
+
+def idle():
+    return lambda: None
+
+def prints(batch=2):
+    import os
+    os.system("echo from a child")
+    print("from Python")
+    return module(batch)
 """
 
 
@@ -188,6 +200,19 @@ def test_peaks_given_by_hand_override_the_database(factory: str, capsys: pytest.
         (["count", "{factory}:module", "--machine", "a10", "-o", "no/where/x.html"], 2, "no folder", "-o"),
         (["count", "{factory}:module", "--machine", "a10", "--bytes", "fused"], 2, 'no "fused" bytes', "--compile"),
         (["measure", "{factory}:module", "--device", "toaster"], 2, "toaster", "cpu"),
+        (["count", "{factory}:exits", "--machine", "a10"], 1, "SystemExit", "--debug"),
+        (["count", "{factory}:idle", "--machine", "a10"], 1, "ran no op of torch", "out of sight"),
+        (["count", "{factory}:module", "--machine", ""], 2, 'unknown machine ""', "roofline devices"),
+        (["count", "{factory}:module", "--machine", "a10", "--tokens", "9"], 2, "takes no tokens", "--tokens"),
+        (["count", "torchvision:resnet18", "--machine", "a10", "--tokens", "9"], 2, "models of text", "leave it out"),
+        (["count", "{factory}:module", "--machine", "a10", "-o", "{folder}/x.html"], 2, "is a folder", "-o"),
+        (["measure", "{factory}:module", "--machine", "a10", "--seconds", "nan"], 2, "no time", "--seconds 10"),
+        (
+            ["count", "{factory}:module", "--machine", "a\x1b[31m"],
+            2,
+            "a\N{REPLACEMENT CHARACTER}[31m",
+            "roofline devices",
+        ),
         (["report", "none.json"], 1, "can't read none.json", "saved Run"),
         (["report", "{factory}"], 1, "damaged or truncated", "roofline measure"),
         (["mesure"], 2, 'no command "mesure"', "measure"),
@@ -199,7 +224,11 @@ def test_peaks_given_by_hand_override_the_database(factory: str, capsys: pytest.
 def test_bad_input_gets_one_line_and_a_hint(
     arguments: list[str], code: int, message: str, hint: str, factory: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done, out, talk = outcome(capsys, *(a.replace("{factory}", factory) for a in arguments))
+    folder = Path(factory).parent
+    (folder / "x.html").mkdir()
+    done, out, talk = outcome(
+        capsys, *(a.replace("{factory}", factory).replace("{folder}", str(folder)) for a in arguments)
+    )
     errors = [line for line in talk.splitlines() if line.startswith("error: ")]
     assert (done, out) == (code, "")
     assert len(errors) == 1 and message in errors[0]
@@ -230,6 +259,26 @@ def test_a_real_interrupt_while_timing_leaves_no_file(factory: str, tmp_path: Pa
     assert measuring.returncode == 1
     assert "error: interrupted" in talk and "Traceback" not in talk
     assert not output.exists()
+
+
+def test_what_the_program_prints_does_not_reach_stdout(factory: str) -> None:
+    command = [sys.executable, "-m", "roofline.cli.main", "count", f"{factory}:prints", "--machine", "a10", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["flops"]["executed"] == 2 * 2 * 16 * 32
+    assert "from a child" in done.stderr and "from Python" in done.stderr
+
+
+def test_a_terminal_without_unicode_gets_question_marks_and_no_error(tmp_path: Path) -> None:
+    saved = resnet().save(tmp_path / "run.json")
+    command = [sys.executable, "-m", "roofline.cli.main", "report", str(saved)]
+    done = subprocess.run(command, capture_output=True, check=True, env={"PYTHONIOENCODING": "ascii"})
+    assert b"Memory-bound" in done.stdout
+
+
+def test_two_given_ceilings_stand_for_a_machine(factory: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--peak-flops", "fp32=1 TFLOP/s", "--peak-bandwidth", "100 GB/s", "--json"]
+    code, out, _ = outcome(capsys, "count", f"{factory}:module", *arguments)
+    assert code == 0 and json.loads(out)["verdict"]["ridge_point_flops_per_byte"] == 10
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc, where even root can't make a file")

@@ -118,3 +118,23 @@ def test_a_compiled_function_is_counted_once_and_not_compiled_again() -> None:
         assert roofline.count(compiled, x).flops.executed == 2 * 1000 * 1000
         compiled(x)
     assert compilations == 1
+
+
+def test_inputs_changed_in_place_are_put_back_on_both_paths() -> None:
+    def fake(x: torch.Tensor) -> torch.Tensor:
+        return x.add_(1) * 2
+
+    def real(x: torch.Tensor) -> float:
+        return x.add_(1).sum().item()
+
+    for step in (fake, real):
+        x = torch.ones(4)
+        roofline.count(step, x)
+        assert torch.equal(x, torch.ones(4)), step
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+def test_a_scripted_module_elsewhere_in_the_process_does_no_harm() -> None:
+    scripted = torch.jit.script(nn.Linear(8, 8))
+    assert roofline.count(torch.mm, torch.randn(4, 5), torch.randn(5, 6)).flops.executed == 2 * 4 * 5 * 6
+    assert scripted(torch.randn(2, 8)).shape == (2, 8)

@@ -1,6 +1,7 @@
 """The Python interface: measure or count a module or a step that the caller holds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from roofline.core.machine import Machine
@@ -52,7 +53,7 @@ def measure(
 
     options = _options(program, inputs, train=train, precision=precision, compiled=compile)
     say = progress or _silent
-    with untouched(values=True):
+    with untouched(values=True), _inputs_kept(inputs, keywords):
         return measure_target(
             _target(program, inputs, keywords),
             options,
@@ -97,7 +98,8 @@ def count(
 
     options = _options(program, inputs, train=train, precision=precision, compiled=fused)
     target = _target(program, inputs, keywords)
-    return count_target(target, options, _machine(machine), origin=bytes_origin, may_run=True)
+    with _inputs_kept(inputs, keywords):
+        return count_target(target, options, _machine(machine), origin=bytes_origin, may_run=True)
 
 
 def devices(*names: str) -> list[Machine]:
@@ -109,6 +111,25 @@ def devices(*names: str) -> list[Machine]:
     from roofline import machines
 
     return [machines.resolve(name) for name in names] if names else machines.all_machines()
+
+
+@contextmanager
+def _inputs_kept(inputs: tuple[Any, ...], keywords: Mapping[str, Any] | None) -> Iterator[None]:
+    """Put back inputs that the program changes in place."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    held = [t for t in tree_leaves([inputs, dict(keywords or {})]) if isinstance(t, torch.Tensor)]
+    plain = [t for t in held if t.layout == torch.strided and not t.is_nested and t.device.type != "meta"]
+    saved = [(t, t.detach().clone()) for t in plain]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, before in saved:
+                # Equal NaNs differ; copying those back changes nothing.
+                if not torch.equal(tensor, before):
+                    tensor.copy_(before)
 
 
 def _target(program: Callable[..., Any], inputs: tuple[Any, ...], keywords: Mapping[str, Any] | None) -> Target:

@@ -173,7 +173,13 @@ def _recorded(target: Target, options: Options, *, may_run: bool, made: list[Mad
         return found
 
     with _running(target.label):
-        return record(build, may_run=may_run)
+        recording = record(build, may_run=may_run)
+    if not recording.calls:
+        raise RooflineError(
+            f"{target.label} ran no op of torch that computes or moves bytes",
+            "work in numpy, in other threads or in C++ is out of sight: give it as torch ops",
+        )
+    return recording
 
 
 def _real_program(target: Target, options: Options) -> tuple[Any, Made]:
@@ -274,7 +280,7 @@ def _running(label: str) -> Iterator[None]:
         yield
     except RooflineError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         text = (str(error).strip().splitlines() or [""])[0][:300]
         if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(str(error)):
             raise RooflineError(

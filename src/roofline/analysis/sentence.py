@@ -16,7 +16,12 @@ _NAMES = {
 
 def sentence(run: Run, budget: TimeBudget | None, verdict: Verdict) -> Verdict:
     """Add the sentence to a verdict."""
-    return msgspec.structs.replace(verdict, sentence=_what(run, verdict) + _how_far(budget, verdict))
+    return msgspec.structs.replace(verdict, sentence=_what(run, verdict) + _how_far(run, budget, verdict))
+
+
+def unknown_share(run: Run) -> float:
+    """Share of the bytes that ops without a formula move."""
+    return sum(op.bytes_fraction for op in run.coverage.unknown_ops)
 
 
 def _what(run: Run, verdict: Verdict) -> str:
@@ -26,6 +31,11 @@ def _what(run: Run, verdict: Verdict) -> str:
     if verdict.bound == Bound.UNCERTAIN:
         assert verdict.likely_bound is not None
         likely = _NAMES[verdict.likely_bound]
+        if unknown := unknown_share(run):
+            return (
+                f"Uncertain on {where}: {likely} by what was counted, but ops without a formula hold "
+                f"{percent(unknown)} of the bytes, and their FLOP may decide"
+            )
         other = "compute-bound" if verdict.likely_bound == Bound.MEMORY else "memory-bound"
         return (
             f"Uncertain on {where}: {likely} by {verdict.bytes_origin} bytes, but the honest byte counts straddle "
@@ -47,8 +57,9 @@ def _why(verdict: Verdict) -> str:
     )
 
 
-def _how_far(budget: TimeBudget | None, verdict: Verdict) -> str:
-    roof = show(verdict.roof_s, "s")
+def _how_far(run: Run, budget: TimeBudget | None, verdict: Verdict) -> str:
+    least = "at least " if run.coverage.unknown_ops else ""
+    roof = least + show(verdict.roof_s, "s")
     if budget is None:
         return f". At the roof a step takes {roof}; nothing was timed."
     wall = show(budget.wall_s, "s")

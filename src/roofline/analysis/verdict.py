@@ -2,7 +2,7 @@
 
 import msgspec
 
-from roofline.analysis.sentence import sentence
+from roofline.analysis.sentence import sentence, unknown_share
 from roofline.core.machine import Machine
 from roofline.core.precision import Precision
 from roofline.core.roof import Bound, averaging_honesty, roof_time
@@ -14,6 +14,8 @@ from roofline.errors import UsageError
 _PREFERENCE: tuple[BytesOrigin, ...] = ("measured", "fused", "cached", "operator", "compulsory", "module")
 # A program whose device idles for more than half of the time is bound by overhead, whatever its ops are.
 _OVERHEAD_SHARE = 0.5
+# With more of the bytes than this in ops without a formula, their FLOP may decide the bound.
+_UNKNOWN_SHARE = 0.02
 
 
 def choose_origin(run: Run, asked: BytesOrigin | None) -> BytesOrigin:
@@ -28,7 +30,7 @@ def choose_origin(run: Run, asked: BytesOrigin | None) -> BytesOrigin:
     if asked in known:
         return asked
     missing = f'the Run has no "{asked}" bytes' if asked else "the Run has no count of bytes"
-    hints = {"fused": "add --compile", "measured": "import counters: roofline ncu FILE"}
+    hints = {"fused": "add --compile", "measured": "only counters of the hardware give it; choose another --bytes"}
     raise UsageError(missing, hints.get(asked or "", f"choose one of: {', '.join(known) or 'none is known'}"))
 
 
@@ -39,7 +41,9 @@ def decide(run: Run, budget: TimeBudget | None, origin: BytesOrigin) -> Verdict:
     works = [op.work(origin) for op in run.ops if op.roof_s is not None]
     moved = getattr(run.bytes, origin)
     likely = _bound(works, moved, machine)
-    certain = origin == "measured" or len({_bound(works, b, machine) for b in _interval(run, moved)}) == 1
+    agreed = origin == "measured" or len({_bound(works, b, machine) for b in _interval(run, moved)}) == 1
+    # Work that nobody counted can only move the program towards the compute roof.
+    certain = agreed and (likely == Bound.COMPUTE or unknown_share(run) < _UNKNOWN_SHARE)
     bound = likely if certain else Bound.UNCERTAIN
     if budget is not None and budget.idle_s > _OVERHEAD_SHARE * budget.wall_s:
         bound, likely, certain = Bound.OVERHEAD, Bound.OVERHEAD, True

@@ -1,7 +1,9 @@
 """Options and talk that several commands share."""
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +13,7 @@ from roofline.core.machine import Machine
 from roofline.core.precision import Precision
 from roofline.core.run import Run
 from roofline.core.units import Unit, parse
-from roofline.errors import UsageError
+from roofline.errors import RooflineError, UsageError
 from roofline.targets.options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -120,15 +122,20 @@ def chosen_machine(chosen: dict[str, Any], default: Callable[[], Machine]) -> Ma
     """
     from roofline import machines
 
-    machine = machines.resolve(chosen["machine"]) if chosen.get("machine") else default()
     precision, peak = chosen.get("peak_flops") or (None, None)
+    bandwidth = chosen.get("peak_bandwidth")
+    named = chosen.get("machine")
+    machine: Machine | None = None
+    if named is not None:
+        machine = machines.resolve(named)
+    elif peak is None or bandwidth is None:
+        machine = default()
     stated = precision or chosen.get("precision")
     if peak is not None and stated is None:
         raise UsageError(
             "--peak-flops needs the precision that it is for",
             'write --peak-flops "bf16=989 TFLOP/s", or add --precision',
         )
-    bandwidth = chosen.get("peak_bandwidth")
     return machines.override(machine, peak, bandwidth, Precision(stated) if stated else Precision.FP32)
 
 
@@ -141,24 +148,44 @@ def check_output(output: Path | None) -> None:
     check_suffix(output)
     if not output.parent.is_dir():
         raise UsageError(f"there is no folder {output.parent}", "make it first, or choose another -o")
+    if output.is_dir():
+        raise UsageError(f"{output} is a folder", "choose a file with -o")
+    if not os.access(output.parent, os.W_OK):
+        raise RooflineError(f"can't write {output}: the folder is not writable", "choose another -o")
 
 
 def deliver(run: Run, *, as_json: bool, output: Path | None) -> None:
     """Give the user a judged Run: on stdout as a screen or as JSON, and in a file if asked for."""
+    if as_json:
+        sys.stdout.buffer.write(run.to_json() + b"\n")
+        sys.stdout.buffer.flush()
+    else:
+        from rich.console import Console
+
+        from roofline.report.terminal import show
+
+        show(run, Console())
     if output is not None:
+        # After the screen: a file that can't be written must not take the result along.
         from roofline.report import write
 
         write(run, output)
         say(f"wrote {output}")
-    if as_json:
-        sys.stdout.buffer.write(run.to_json() + b"\n")
-        sys.stdout.buffer.flush()
-        return
-    from rich.console import Console
 
-    from roofline.report.terminal import show
 
-    show(run, Console())
+@contextmanager
+def program_talks_on_stderr() -> Iterator[None]:
+    """Send what the user's program prints to stderr, also from C++ and child processes: stdout is the result."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def say(line: str) -> None:

@@ -19,11 +19,13 @@ def command(output: Path | None, as_json: bool, origin: Any, **chosen: Any) -> N
     TARGET: torchvision:NAME, timm:NAME, transformers:CONFIG.json, or path/to/file.py:factory.
     """
     from roofline import targets
-    from roofline.cli.common import check_output, chosen_machine, deliver, make_options, say
+    from roofline.cli.common import check_output, chosen_machine, deliver, make_options, program_talks_on_stderr, say
     from roofline.pipeline import count_target, own_machine
 
     check_output(output)
     options = make_options(chosen)
-    target = targets.find(chosen["target"])
-    machine = chosen_machine(chosen, lambda: own_machine(options.device, say))
-    deliver(count_target(target, options, machine, origin=origin, say=say), as_json=as_json, output=output)
+    with program_talks_on_stderr():
+        target = targets.find(chosen["target"])
+        machine = chosen_machine(chosen, lambda: own_machine(options.device, say))
+        run = count_target(target, options, machine, origin=origin, say=say)
+    deliver(run, as_json=as_json, output=output)

@@ -1,5 +1,6 @@
 """`roofline`: find the command, run it, turn errors into one line, a hint and an exit code."""
 
+import io
 import sys
 from importlib import import_module
 from typing import Any
@@ -68,6 +69,10 @@ def roofline(debug: bool) -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit: 0 ok, 1 failed, 2 usage, 3 a given threshold was missed."""
     arguments = sys.argv[1:] if argv is None else argv
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that has no "µ" gets a "?" rather than nothing.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     sys.exit(run(arguments))
 
 
@@ -101,10 +106,15 @@ def _say(message: str, hint: str, code: int, debug: bool) -> int:
         import traceback
 
         traceback.print_exc()
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {_printable(message)}", file=sys.stderr)
     if hint:
-        print(f"hint: {hint}", file=sys.stderr)
+        print(f"hint: {_printable(hint)}", file=sys.stderr)
     return code
+
+
+def _printable(text: str) -> str:
+    """The text without control characters: names in it come from files and programs."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _usage_hint(error: click.ClickException) -> str:

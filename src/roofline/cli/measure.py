@@ -1,5 +1,6 @@
 """`roofline measure`: which ceiling a program hits on this machine."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,23 @@ def command(output: Path | None, as_json: bool, origin: Any, seconds: float, **c
     TARGET: torchvision:NAME, timm:NAME, transformers:CONFIG.json, or path/to/file.py:factory.
     """
     from roofline import targets
-    from roofline.cli.common import check_output, chosen_machine, deliver, make_options, say
+    from roofline.cli.common import check_output, chosen_machine, deliver, make_options, program_talks_on_stderr, say
+    from roofline.errors import UsageError
     from roofline.pipeline import check_device, measure_target, own_machine
 
     check_output(output)
+    if not math.isfinite(seconds):
+        raise UsageError(f"--seconds {seconds:g} is no time", "give a number: --seconds 10")
     options = make_options(chosen)
     check_device(options.device)
-    target = targets.find(chosen["target"])
-    run = measure_target(
-        target,
-        options,
-        lambda: chosen_machine(chosen, lambda: own_machine(options.device, say)),
-        seconds=seconds,
-        origin=origin,
-        say=say,
-    )
+    with program_talks_on_stderr():
+        target = targets.find(chosen["target"])
+        run = measure_target(
+            target,
+            options,
+            lambda: chosen_machine(chosen, lambda: own_machine(options.device, say)),
+            seconds=seconds,
+            origin=origin,
+            say=say,
+        )
     deliver(run, as_json=as_json, output=output)

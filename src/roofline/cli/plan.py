@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from roofline.cli.common import Quantity, options, output_options
+from roofline.cli.common import Peak, Quantity, options, output_options
 
 if TYPE_CHECKING:
     from roofline.core.machine import Machine
@@ -78,7 +78,7 @@ question_options = options(
 @split_options
 @question_options
 @click.option("--machine", "machines", multiple=True, metavar="NAME|FILE", help="Whose roof; again to compare.")
-@click.option("--peak-flops", type=Quantity("FLOP/s"), help='Override the matrix peak: "989 TFLOP/s".')
+@click.option("--peak-flops", type=Peak(), help='Override a matrix peak: "bf16=989 TFLOP/s".')
 @click.option("--peak-bandwidth", type=Quantity("B/s"), help='Override the memory bandwidth: "3.35 TB/s".')
 @output_options
 def command(output: Path | None, as_json: bool, **chosen: Any) -> int:
@@ -226,9 +226,10 @@ def _machines(chosen: dict[str, Any]) -> "list[Machine]":
     found: list[Machine | None] = [machines.resolve(name) for name in chosen["machines"]]
     found = found or [_own(chosen)]
     precision = Precision(chosen["precision"]) if chosen["precision"] else Precision.BF16
+    stated, peak = chosen["peak_flops"] or (None, None)
     made = []
     for machine in found:
-        changed = machines.override(machine, chosen["peak_flops"], chosen["peak_bandwidth"], precision)
+        changed = machines.override(machine, peak, chosen["peak_bandwidth"], stated or precision)
         links: dict[Any, Ceiling] = {
             level: Ceiling(chosen[level], "given", f"--{level}") for level in ("network", "nvlink") if chosen[level]
         }

@@ -122,5 +122,5 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         names = ", ".join(p.value for p in Precision if p in known) or "none"
         return MachineError(
             f'no {precision} peak{where} for "{self.name}" (known: {names})',
-            'choose another --precision, or give the peak: --peak-flops "125 TFLOP/s"',
+            'choose another --precision, or give the peak: --peak-flops "bf16=125 TFLOP/s"',
         )

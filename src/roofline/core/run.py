@@ -349,7 +349,7 @@ def decode(data: bytes, origin: str) -> Run:
             f"{origin} is not a roofline Run: {error}",
             "a Run is made by: roofline measure TARGET -o run.json",
         ) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RunFileError(
             f"{origin} is damaged or truncated: {error}", "make it again: roofline measure TARGET -o run.json"
         ) from None

@@ -26,7 +26,7 @@ def untouched(*, values: bool) -> Iterator[None]:
             content changes.
     """
     alive = gc.get_objects()
-    modules = [_Module(o, values) for o in alive if issubclass(type(o), nn.Module)]
+    modules = [_Module(o, values) for o in alive if _is_plain_module(type(o))]
     optimizers = [_Optimizer(o, values) for o in alive if issubclass(type(o), Optimizer)]
     del alive
     rng = _rng_states()
@@ -38,6 +38,11 @@ def untouched(*, values: bool) -> Iterator[None]:
         for module in modules:
             module.restore()
         _set_rng_states(rng)
+
+
+def _is_plain_module(kind: type) -> bool:
+    """Whether it keeps its state in Python; a scripted module has it in C++, where nothing can be put back."""
+    return issubclass(kind, nn.Module) and not issubclass(kind, torch.jit.ScriptModule)
 
 
 class _Module:

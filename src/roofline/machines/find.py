@@ -5,7 +5,7 @@ from roofline.errors import MachineError
 from roofline.machines.database import describe, fold, machine, names
 
 _OTHERWISE = (
-    'list all: roofline devices; or give the ceilings: --peak-flops "125 TFLOP/s" --peak-bandwidth "600 GB/s"'
+    'list all: roofline devices; or give the ceilings: --peak-flops "bf16=125 TFLOP/s" --peak-bandwidth "600 GB/s"'
 )
 
 

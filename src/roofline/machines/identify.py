@@ -17,7 +17,9 @@ from roofline.machines.find import ambiguous, unknown
 # correction inside the memory 0.911 (T4), 0.919 (A10G). More than all of it: "GB" that were decimal after all.
 _LEAST, _LEAST_ECC, _MOST = 0.96, 0.90, 1.03
 _CLOCK_TOLERANCE = 0.01
-_OVERRIDE = 'name it: --machine NAME, or give the ceilings: --peak-flops "125 TFLOP/s" --peak-bandwidth "600 GB/s"'
+_OVERRIDE = (
+    'name it: --machine NAME, or give the ceilings: --peak-flops "bf16=125 TFLOP/s" --peak-bandwidth "600 GB/s"'
+)
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):

@@ -63,7 +63,7 @@ def slice_of(whole: Machine, piece: Piece, memory_bytes: int | None, multiproces
     if not multiprocessors or not whole.multiprocessors or multiprocessors > whole.multiprocessors:
         raise MachineError(
             f'a MIG slice of "{whole.name}" with {multiprocessors or "an unknown number of"} multiprocessors',
-            'give its ceilings: --peak-flops "40 TFLOP/s" --peak-bandwidth "200 GB/s"',
+            'give its ceilings: --peak-flops "bf16=40 TFLOP/s" --peak-bandwidth "200 GB/s"',
         )
     compute, memory = multiprocessors / whole.multiprocessors, memory_share(piece, whole)
     profile = f"{piece.compute_slices}g.{piece.memory_gib}gb"

@@ -19,6 +19,9 @@ _TABLE = Matrix("lm_head", 1, 1, 0, "embedding")
 # Maximum, difference, exponential, sum, logarithm and their gradient, per logit.
 LOSS_FLOPS = 8
 
+# A chunked prefill is planned pass by pass; more passes than this take longer than anyone waits.
+_MOST_PASSES = 4096
+
 
 def stage_of(architecture: Architecture, setting: Setting) -> Architecture:
     """What the busiest rank of a pipeline holds: its layers, rounded up; with all of embedding and head.
@@ -108,6 +111,11 @@ def passes(setting: Setting) -> list[tuple[int, int, int]]:
     if workload.phase == "decode":
         return [(tokens, past, 1)]
     chunk = min(workload.chunk or tokens, tokens) if workload.phase == "prefill" else tokens
+    if tokens > chunk * _MOST_PASSES:
+        raise UsageError(
+            f"{tokens} tokens in chunks of {chunk} are {tokens // chunk} passes, more than {_MOST_PASSES} to plan",
+            "choose a larger --chunk",
+        )
     cuts = [(min(chunk, tokens - start), past + start) for start in range(0, tokens, chunk)]
     if any(n % cp for n, _ in cuts):
         raise UsageError(f"{chunk} tokens do not divide over --cp {cp}", f"choose lengths divisible by {cp}")

@@ -9,6 +9,7 @@ from roofline.plan.capacity import largest, tried
 from roofline.plan.parts import Experts
 from roofline.plan.planner import Plan, plan, vary
 
+_MOST_PASSES = 64
 _MOST = 2**20
 
 
@@ -68,7 +69,10 @@ def limits(planned: Plan) -> Limits:
     batch = largest(lambda n: tried(lambda k: vary(planned, batch=k * dp).memory(), n))
     field = "context" if planned.setting.workload.phase == "decode" else "tokens"
     cp = planned.setting.parallel.cp
-    length = largest(lambda n: tried(lambda k: vary(planned, **{field: k * cp}).memory(), n))
+    chunk = planned.setting.workload.chunk
+    # Every pass of a chunked prefill is planned, so that the search ends with the passes that it can afford.
+    most = {"most": chunk * _MOST_PASSES // cp} if chunk and field == "tokens" else {}
+    length = largest(lambda n: tried(lambda k: vary(planned, **{field: k * cp}).memory(), n), **most)
     return Limits(batch=batch and batch * dp, context=length and length * cp)
 
 

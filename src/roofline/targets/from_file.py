@@ -46,7 +46,7 @@ def _load(file: Path) -> ModuleType:
     sys.path.insert(0, str(file.parent))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise RooflineError(
             f"{file} failed: {_where(error)}", "run it with python to see why, or add --debug"
         ) from error
@@ -60,8 +60,11 @@ def _make(label: str, factory: Callable[..., Any], options: Options) -> Made:
 
     accepted = inspect.signature(factory).parameters
     offered = {"batch": options.batch, "tokens": options.tokens, "device": options.device, "train": options.train}
-    if options.batch is not None and "batch" not in accepted:
-        raise UsageError(f"{label} takes no batch", "give the factory a parameter named batch, or leave --batch out")
+    for name in ("batch", "tokens"):
+        if offered[name] is not None and name not in accepted:
+            raise UsageError(
+                f"{label} takes no {name}", f"give the factory a parameter named {name}, or leave --{name} out"
+            )
     keywords = {k: v for k, v in offered.items() if k in accepted and v is not None}
     with torch.device(options.device):
         made = factory(**keywords)

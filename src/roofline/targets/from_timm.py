@@ -24,6 +24,8 @@ def target(name: str) -> Target:
 def _make(name: str, options: Options) -> Made:
     import torch
 
+    if options.tokens is not None:
+        raise UsageError("--tokens is for models of text", "leave it out")
     batch = options.batch or 8
     with torch.device(options.device):
         module = need("timm", "timm").create_model(name, pretrained=False)

@@ -35,6 +35,8 @@ def _make(name: str, options: Options) -> Made:
     import torch
 
     models = need("torchvision", "vision").models
+    if options.tokens is not None:
+        raise UsageError("--tokens is for models of text", "leave it out")
     batch = options.batch or 8
     with torch.device(options.device):
         # Weights stay random; naming none for the backbone keeps detection models from downloading theirs.
