@@ -256,3 +256,9 @@ def test_bytes_of_ops_without_a_formula_make_a_memory_verdict_uncertain() -> Non
     assert verdict is not None
     assert (verdict.bound, verdict.certain, verdict.likely_bound) == (Bound.UNCERTAIN, False, Bound.MEMORY)
     assert "90 % of the bytes" in verdict.sentence.replace("90.0", "90") and "at least" in verdict.sentence
+
+
+def test_a_program_of_views_has_no_verdict() -> None:
+    verdict = judge(run_of(copy(0))).verdict
+    assert verdict is not None and (verdict.bound, verdict.certain) == (Bound.UNCERTAIN, False)
+    assert verdict.sentence.startswith("Nothing binds on Toy")

@@ -18,6 +18,9 @@ UNKNOWN = {
     r"aten\._cslt_|aten\..*_?sparse_semi_structured_(apply|tile)|aten\._to_sparse_semi_structured": (
         "prunes or packs for 2:4 sparsity, once per model; the search times candidates"
     ),
+    r"prims\.(_low_memory_|_unsafe_|fma|inductor_|prepare_softmax)": (
+        "TorchInductor's own, registered when it is imported; they stand only in graphs that it compiles"
+    ),
     r"aten\._dyn_quant_pack_4bit_weight": "packs a weight, once per model",
 }
 

@@ -24,6 +24,7 @@ LEFT_OUT = {
     "aten._cslt_sparse_mm_search": "tries out algorithms once, outside the program's own work",
     "aten.einsum": "the second form exists only in TorchScript; the first decomposes",
     "export.access_subclass_inner_tensor": "not a product: takes a tensor out of its subclass",
+    "quantized_decomposed.convert_element_type": "not a product: a cast",
     "onnx.Attention": "decomposes into products when run; only an ONNX export keeps it whole",
 }
 

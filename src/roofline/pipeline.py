@@ -56,6 +56,7 @@ def measure_target(
     described = environment(options.device)
     say("1/5 counting the program on fake tensors")
     recording = _recorded(target, options, may_run=True)
+    _refuse_idle(target.label, recording)
     say("2/5 ceilings of the machine")
     roofs = machine()
     say(f"3/5 timing it for about {seconds:g} s")
@@ -123,6 +124,8 @@ def count_target(
     say("counting the program on fake tensors")
     made: list[Made] = []
     recording = _recorded(target, options, may_run=may_run, made=made)
+    if machine is not None:
+        _refuse_idle(target.label, recording)
     fused, warnings = _fused_count(target, options, say) if options.compiled else (None, [])
     run = counted_run(recording, machine, _workload(target, options, made[-1]), fused_bytes=fused)
     run = msgspec.structs.replace(run, environment=environment(options.device), warnings=(*run.warnings, *warnings))
@@ -173,13 +176,20 @@ def _recorded(target: Target, options: Options, *, may_run: bool, made: list[Mad
         return found
 
     with _running(target.label):
-        recording = record(build, may_run=may_run)
-    if not recording.calls:
+        return record(build, may_run=may_run)
+
+
+def _refuse_idle(label: str, recording: Any) -> None:
+    """Refuse to judge a program in which nothing was seen: its work is out of sight.
+
+    Raises:
+        RooflineError: It ran no op of torch at all.
+    """
+    if not recording.calls and not recording.free_calls:
         raise RooflineError(
-            f"{target.label} ran no op of torch that computes or moves bytes",
+            f"{label} ran no op of torch",
             "work in numpy, in other threads or in C++ is out of sight: give it as torch ops",
         )
-    return recording
 
 
 def _real_program(target: Target, options: Options) -> tuple[Any, Made]:

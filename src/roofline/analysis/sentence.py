@@ -31,6 +31,8 @@ def _what(run: Run, verdict: Verdict) -> str:
     if verdict.bound == Bound.UNCERTAIN:
         assert verdict.likely_bound is not None
         likely = _NAMES[verdict.likely_bound]
+        if not verdict.roof_s and not run.coverage.unknown_ops:
+            return f"Nothing binds on {where}: no op computes or moves bytes"
         if unknown := unknown_share(run):
             return (
                 f"Uncertain on {where}: {likely} by what was counted, but ops without a formula hold "

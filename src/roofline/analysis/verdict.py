@@ -44,6 +44,8 @@ def decide(run: Run, budget: TimeBudget | None, origin: BytesOrigin) -> Verdict:
     agreed = origin == "measured" or len({_bound(works, b, machine) for b in _interval(run, moved)}) == 1
     # Work that nobody counted can only move the program towards the compute roof.
     certain = agreed and (likely == Bound.COMPUTE or unknown_share(run) < _UNKNOWN_SHARE)
+    if not any(w.matrix or w.vector or w.moved_bytes or w.network_bytes or w.node_bytes for w in works):
+        certain = False
     bound = likely if certain else Bound.UNCERTAIN
     if budget is not None and budget.idle_s > _OVERHEAD_SHARE * budget.wall_s:
         bound, likely, certain = Bound.OVERHEAD, Bound.OVERHEAD, True

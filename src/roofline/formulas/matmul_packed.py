@@ -32,7 +32,7 @@ def scaled_mm(a: TensorSpec, b: TensorSpec, *rest: Any, **options: Any) -> Cost:
     )
 
 
-@formula("aten._grouped_mm")
+@formula("aten._grouped_mm", "transformers.grouped_mm_fallback")
 def grouped_mm(a: TensorSpec, b: TensorSpec, offs: Any = None, bias: Any = None, *_: Any, **__: Any) -> Cost:
     """One product per group, the groups laid out along rows, columns or depth.
 
@@ -41,6 +41,12 @@ def grouped_mm(a: TensorSpec, b: TensorSpec, offs: Any = None, bias: Any = None,
     behind the last offset, which no group owns, count as if one did. One vector FLOP per output for a bias.
     """
     return _grouped(a, b, bias)
+
+
+@formula("transformers.grouped_mm_fallback_backward")
+def grouped_mm_backward(a: TensorSpec, b: TensorSpec, *_: Any, **__: Any) -> Cost:
+    """Gradients of both operands of `grouped_mm`: twice its forward."""
+    return Cost(matrix=2 * _grouped(a, b, None).matrix)
 
 
 @formula("aten._scaled_grouped_mm")
