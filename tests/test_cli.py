@@ -275,6 +275,16 @@ def test_a_terminal_without_unicode_gets_question_marks_and_no_error(tmp_path: P
     assert b"Memory-bound" in done.stdout
 
 
+def test_a_reader_who_closes_the_pipe_early_still_gets_the_file(tmp_path: Path) -> None:
+    saved, page = resnet().save(tmp_path / "run.json"), tmp_path / "x.md"
+    command = [sys.executable, "-m", "roofline.cli.main", "report", str(saved), "-o", str(page)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writing:
+        assert writing.stdout is not None
+        writing.stdout.close()
+        writing.wait()
+    assert page.exists()
+
+
 def test_two_given_ceilings_stand_for_a_machine(factory: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--peak-flops", "fp32=1 TFLOP/s", "--peak-bandwidth", "100 GB/s", "--json"]
     code, out, _ = outcome(capsys, "count", f"{factory}:module", *arguments)

@@ -156,6 +156,17 @@ def check_output(output: Path | None) -> None:
 
 def deliver(run: Run, *, as_json: bool, output: Path | None) -> None:
     """Give the user a judged Run: on stdout as a screen or as JSON, and in a file if asked for."""
+    failed: RooflineError | None = None
+    if output is not None:
+        # The file first, so that a reader who closes the pipe early still gets it; if it can't be written, the screen
+        # comes all the same.
+        from roofline.report import write
+
+        try:
+            write(run, output)
+            say(f"wrote {output}")
+        except RooflineError as error:
+            failed = error
     if as_json:
         sys.stdout.buffer.write(run.to_json() + b"\n")
         sys.stdout.buffer.flush()
@@ -165,12 +176,8 @@ def deliver(run: Run, *, as_json: bool, output: Path | None) -> None:
         from roofline.report.terminal import show
 
         show(run, Console())
-    if output is not None:
-        # After the screen: a file that can't be written must not take the result along.
-        from roofline.report import write
-
-        write(run, output)
-        say(f"wrote {output}")
+    if failed is not None:
+        raise failed
 
 
 @contextmanager
