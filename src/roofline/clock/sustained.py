@@ -17,7 +17,9 @@ WINDOW_S = 10e-3
 MIN_WINDOWS = 3
 # Other programs only ever slow a window down, so the best windows must agree rather than all of them.
 MAX_DISAGREEMENT = 0.25
+# Windows that disagree get more time, and where the time is short, at least this many windows.
 EXTENSION = 2
+PATIENT_WINDOWS = 12
 HINT = "stop other programs and run again: roofline calibrate; or give --peak-flops and --peak-bandwidth"
 # FLOP (OP for int8) per cycle and core of the widest CPU engines sold: two 512-bit FMA units, and one matrix
 # unit of 16 × 16 results (AMX: 16 × 16 × 32 bf16 multiply-adds in 16 cycles).
@@ -69,7 +71,7 @@ def sustain(
 ) -> Sustained:
     """Run a step in windows of at least `window_s` for `seconds`: rate = work · calls / time of the window.
 
-    While the three best windows disagree it goes on, for up to twice as long.
+    While the three best windows disagree it goes on, for up to twice as long and at least twelve windows.
 
     Args:
         what: What runs.
@@ -93,7 +95,8 @@ def sustain(
             if len(windows) < MIN_WINDOWS or spent_s + windows[-1] < seconds:
                 continue
             found = summarise_windows(what, work * calls, windows)
-            if found.disagreement_fraction <= MAX_DISAGREEMENT or spent_s > EXTENSION * seconds:
+            patient = spent_s > EXTENSION * seconds and len(windows) >= PATIENT_WINDOWS
+            if found.disagreement_fraction <= MAX_DISAGREEMENT or patient:
                 return found
 
 
