@@ -6,8 +6,10 @@ import platform
 from datetime import datetime
 from pathlib import Path
 
+import pytest
 import torch
 
+from roofline.clock import environment as clock_environment
 from roofline.clock.environment import busy_warning, environment
 
 
@@ -43,8 +45,17 @@ def test_outside_a_repository_there_is_no_commit(tmp_path, monkeypatch):
     assert environment("cpu")["commit"] is None
 
 
-def test_a_busy_machine_is_warned_of_with_its_load():
-    cores = {"logical_cores": 2}
-    assert "load average 1.5 on 2 cores" in busy_warning({"load_average": 1.5, "cpu": cores})
-    assert busy_warning({"load_average": 0.1, "cpu": cores}) is None
-    assert busy_warning({"load_average": None, "cpu": cores}) is None
+def test_a_busy_machine_is_warned_of_with_its_share():
+    assert "other programs keep 40.0 % of the cores busy" in busy_warning({"busy_fraction": 0.4})
+    assert busy_warning({"busy_fraction": 0.1}) is None
+    assert busy_warning({"busy_fraction": None}) is None
+
+
+def test_work_of_this_process_is_not_taken_for_that_of_others(monkeypatch):
+    # Two cores, ten ticks each: 12 of 20 busy, and 7 of these (0.07 s) are our own.
+    ticks = iter([(100, 1000), (108, 1020)])
+    spent = iter([3.0, 3.07])
+    monkeypatch.setattr(clock_environment, "_ticks", lambda: next(ticks))
+    monkeypatch.setattr(clock_environment.os, "sysconf", lambda name: 100)
+    monkeypatch.setattr(clock_environment.time, "process_time", lambda: next(spent))
+    assert clock_environment._busy() == pytest.approx(5 / 20)

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import time
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 
 from roofline import __version__
+from roofline.core.units import percent
 
 _PACKAGES = ("torchvision", "transformers", "timm", "triton", "numpy")
 _VARIABLES = (
@@ -30,12 +32,13 @@ _VARIABLES = (
 )
 # Other programs that keep more than a quarter of the cores busy are seen in the timings.
 BUSY_FRACTION = 0.25
+_WATCH_S = 0.1
 
 
 def environment(device: str = "cpu") -> dict[str, Any]:
     """Describe versions, threads, clocks, power limit, date and commit; what can't be read is None.
 
-    Take it before anything runs, so that the load average is that of the other programs.
+    It watches the cores for a tenth of a second, to see what other programs keep busy.
 
     Args:
         device: Where the program will run.
@@ -57,18 +60,16 @@ def environment(device: str = "cpu") -> dict[str, Any]:
         "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         "commit": _commit(),
         "load_average": _load(),
+        "busy_fraction": _busy(),
     }
 
 
 def busy_warning(described: dict[str, Any]) -> str | None:
     """Say that other programs were running when the environment was described; None if it was quiet."""
-    load, cores = described.get("load_average"), (described.get("cpu") or {}).get("logical_cores")
-    if load is None or not cores or load <= BUSY_FRACTION * cores:
+    busy = described.get("busy_fraction")
+    if busy is None or busy <= BUSY_FRACTION:
         return None
-    return (
-        f"the machine was busy before the start: load average {load:.1f} on {cores} cores; "
-        "times may be too long and ceilings too low"
-    )
+    return f"other programs keep {percent(busy)} of the cores busy: times may be too long and ceilings too low"
 
 
 def _version(package: str) -> str | None:
@@ -162,6 +163,31 @@ def _commit() -> str | None:
 def _load() -> float | None:
     """Mean number of running processes over the last minute."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
+def _busy() -> float | None:
+    """Share of the cores' time that other programs take; None where the system doesn't tell."""
+    before, own_s = _ticks(), time.process_time()
+    if before is None:
+        return None
+    time.sleep(_WATCH_S)
+    after, own_s = _ticks(), time.process_time() - own_s
+    if after is None:
+        return None
+    idle, total = (b - a for a, b in zip(before, after, strict=True))
+    own = own_s * os.sysconf("SC_CLK_TCK")
+    return round(min(1.0, max(0.0, (total - idle - own) / total)), 3) if total else 0.0
+
+
+def _ticks() -> tuple[int, int] | None:
+    """Idle and all processor time of the cores that this process may use, in ticks since the system's start."""
+    stat = _text("/proc/stat")
+    if stat is None:
+        return None
+    cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    rows = [[int(v) for v in line.split()[1:9]] for line in stat.splitlines() if line.split()[0] in cores]
+    # Fields: user, nice, system, idle, iowait, irq, softirq, steal.
+    return sum(row[3] + row[4] for row in rows), sum(map(sum, rows))
 
 
 def _number(text: str) -> float | None:
