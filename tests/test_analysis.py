@@ -9,7 +9,7 @@ from roofline.analysis import judge
 from roofline.core.machine import Ceiling, Machine
 from roofline.core.precision import Precision
 from roofline.core.roof import Bound
-from roofline.core.run import Bytes, Coverage, Flops, OpBytes, OpRecord, Run, Timing, UnknownOp
+from roofline.core.run import Bytes, Coverage, Flops, OpBytes, OpRecord, PageFaults, Run, Timing, UnknownOp
 from roofline.errors import MachineError, UsageError
 
 TOY = Machine(
@@ -262,3 +262,15 @@ def test_a_program_of_views_has_no_verdict() -> None:
     verdict = judge(run_of(copy(0))).verdict
     assert verdict is not None and (verdict.bound, verdict.certain) == (Bound.UNCERTAIN, False)
     assert verdict.sentence.startswith("Nothing binds on Toy")
+
+
+@pytest.mark.parametrize(("one_thread_s", "saves_s"), [(0.3, 0.3), (5.0, 1.0)])
+def test_page_faults_save_at_most_their_cost_and_no_roof_time(one_thread_s: float, saves_s: float) -> None:
+    # 1 s at the roof, 2 s in all: no more than 1 s can be saved.
+    run = run_of(gemm(1e12, 10e9, 2.0), wall=2.0)
+    assert run.timing is not None
+    faults = PageFaults(per_step=100_000, all_threads_s=0.1, one_thread_s=one_thread_s)
+    timing = msgspec.structs.replace(run.timing, page_faults=faults)
+    (advice,) = [a for a in judge(msgspec.structs.replace(run, timing=timing)).advice if "keep memory" in a.action]
+    assert advice.saves_at_most_s == pytest.approx(saves_s)
+    assert "100,000 page faults per step take 100 ms" in advice.evidence

@@ -48,6 +48,7 @@ def measure_target(
         RooflineError: The program fails, or the machine can't be judged by.
     """
     from roofline.clock.environment import busy_warning, environment
+    from roofline.clock.faults import page_faults
     from roofline.clock.join import CountedCall, join
     from roofline.clock.profile import can_profile, profile_step
     from roofline.clock.stopwatch import doubts, time_step
@@ -70,6 +71,7 @@ def measure_target(
             fused = FusedBytes()
         with fused.watching() if fused else nullcontext():
             timing = time_step(program.step, options.device, seconds=seconds, compiled=options.compiled)
+            timing = msgspec.structs.replace(timing, page_faults=page_faults(program.step, options.device))
         warnings = [*filter(None, [busy_warning(described)]), *doubts(timing), *_foreign(roofs, options.device)]
         times = None
         if can_profile(options.device):

@@ -153,6 +153,20 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     unknown_ops: tuple[UnknownOp, ...] = ()
 
 
+class PageFaults(msgspec.Struct, frozen=True, kw_only=True):
+    """Pages that a program on a CPU takes from the system anew at every step.
+
+    Attributes:
+        per_step: How many.
+        all_threads_s: Their cost per step if all threads share them, s.
+        one_thread_s: Their cost per step if one thread takes them all, s.
+    """
+
+    per_step: int
+    all_threads_s: float
+    one_thread_s: float
+
+
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time of one step, every sample kept.
 
@@ -164,6 +178,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
         busy_s: Time per step in which the device ran ops, from the profiler; None if not profiled.
         warmup_s: Time spent before the samples, s.
         compile_s: First call above the median, where the program is compiled; never in the samples.
+        page_faults: Memory taken anew at every step; None where there is hardly any, or off the CPU.
     """
 
     median_s: float
@@ -173,6 +188,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     busy_s: float | None = None
     warmup_s: float | None = None
     compile_s: float | None = None
+    page_faults: PageFaults | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

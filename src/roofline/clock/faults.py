@@ -1,0 +1,75 @@
+"""Page faults: what it costs a program on a CPU to take memory from the system anew at every step."""
+
+import mmap
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+
+from roofline.clock.timers import Clock, Step
+from roofline.core.run import PageFaults
+
+# Fewer faults per step cost microseconds.
+_FEW = 64
+_TOUCHED_BYTES = 16 * 2**20
+_TRIES = 3
+
+
+def page_faults(step: Step, device: str, *, clock: Clock = time.perf_counter) -> PageFaults | None:
+    """Count the page faults of one more step, and measure what a fault costs here.
+
+    The system fills a page with zeros when it is first touched. Allocators give large blocks back when they are freed
+    (glibc: those of 32 MiB and more), so a program may pay for the same memory at every step.
+
+    Args:
+        step: Runs the program once; it ran before.
+        device: Where it runs.
+        clock: Monotonic, in s.
+
+    Returns:
+        None where hardly any occur, on other devices than the CPU, and where the system does not count them.
+    """
+    if torch.device(device).type != "cpu" or sys.platform == "win32":
+        return None
+    before = _faults()
+    step()
+    count = _faults() - before
+    if count < _FEW:
+        return None
+    one_thread_s, all_threads_s = (_cost_s(touch, clock) for touch in (_touch, _touch_together))
+    return PageFaults(
+        per_step=count,
+        one_thread_s=count * max(one_thread_s, all_threads_s),
+        all_threads_s=count * min(one_thread_s, all_threads_s),
+    )
+
+
+def _faults() -> int:
+    """Faults of this process so far that needed no disk."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def _cost_s(touch: Callable[[mmap.mmap], object], clock: Clock) -> float:
+    """What a fault adds when fresh memory is written, s: against writing it once more; the best of a few tries."""
+    costs = []
+    for _ in range(_TRIES):
+        fresh = mmap.mmap(-1, _TOUCHED_BYTES)
+        before, start = _faults(), clock()
+        touch(fresh)
+        cold_s, count = clock() - start, _faults() - before
+        start = clock()
+        touch(fresh)
+        warm_s = clock() - start
+        costs.append(max(0.0, cold_s - warm_s) / max(1, count))
+    return min(costs)
+
+
+def _touch(memory: mmap.mmap) -> None:
+    memory[:] = bytes(len(memory))
+
+
+def _touch_together(memory: mmap.mmap) -> None:
+    torch.frombuffer(memory, dtype=torch.uint8).fill_(1)
