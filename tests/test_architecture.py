@@ -20,6 +20,7 @@ ORDER = [
     {"sweeps"},
     {"runners", "report"},
     {"cli"},
+    {"__main__"},
 ]
 # Within one level, a room may not import its neighbour, but for these.
 NEIGHBOURS = {("targets", "counter"), ("api", "pipeline")}

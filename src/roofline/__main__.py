@@ -1,0 +1,5 @@
+"""`python -m roofline` is `roofline`."""
+
+from roofline.cli.main import main
+
+main()
