@@ -281,3 +281,37 @@ def test_predictions_are_kept_for_the_figures(tmp_path: Path, capsys: pytest.Cap
     results, warnings = load(path)
     assert [r.case.size for r in results] == [1, 2] and not warnings
     assert all(r.run is not None and r.run.timing is None for r in results)
+
+
+def test_a_sweep_is_written_to_every_output_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = [tmp_path / "x.json", tmp_path / "x.md"]
+    command = ["sweep", "ops", "--predict", "a10", "--ops", "add"]
+    assert command_line([*command, "-o", str(outputs[0]), "-o", str(outputs[1])]) == 0
+    assert all(output.stat().st_size for output in outputs)
+    assert capsys.readouterr().err.count("wrote") == 2
+
+
+@pytest.mark.parametrize("bad", ["x.gif", "nowhere/x.md"])
+def test_every_output_is_checked_before_the_work_begins(bad: str, tmp_path: Path) -> None:
+    good = tmp_path / "x.md"
+    assert command_line(["sweep", "ops", "--predict", "a10", "-o", str(good), "-o", str(tmp_path / bad)]) == 2
+    assert not good.exists()
+
+
+def test_an_output_that_can_t_be_written_takes_nothing_else_away(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from roofline.cli import sweep_output
+    from roofline.core.run import write_whole
+    from roofline.errors import RunFileError
+
+    def full(path: Path, data: bytes) -> Path:
+        if path.suffix == ".json":
+            raise RunFileError("the disk is full", "free some space")
+        return write_whole(path, data)
+
+    monkeypatch.setattr(sweep_output, "write_whole", full)
+    outputs = ["-o", str(tmp_path / "x.json"), "-o", str(tmp_path / "x.md")]
+    assert command_line(["sweep", "ops", "--predict", "a10", "--ops", "add", *outputs]) == 1
+    printed = capsys.readouterr()
+    assert (tmp_path / "x.md").exists() and "memory" in printed.out and "the disk is full" in printed.err

@@ -219,6 +219,8 @@ def test_ctrl_c_says_how_to_go_on(
         (["decode", "--predict", "a10", "-o", "x.gif"], "a sweep is written as"),
         (["vision", "--predict", "a10", "--modes", "sleep"], 'unknown mode "sleep"'),
         (["decode", "--predict", "a10", "--params", "2000", "--precision", "fp8"], "fp8"),
+        (["decod"], 'no sweep "decod"\nhint: did you mean: decode'),
+        (["nope"], 'no sweep "nope"\nhint: sweeps: ops, decode, train, vision'),
     ],
 )
 def test_bad_input_is_one_clear_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,3 +230,9 @@ def test_bad_input_is_one_clear_line(arguments: list[str], said: str, capsys: py
     printed = capsys.readouterr().err
     assert re.search(said, printed), printed
     assert "Traceback" not in printed
+
+
+def test_a_sweep_without_a_name_prints_help_and_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line(["sweep"]) == 2
+    printed = capsys.readouterr().err
+    assert "decode" in printed and "error" not in printed

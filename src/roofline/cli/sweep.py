@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from roofline.cli.common import ORIGINS, Peak, Quantity, options
+from roofline.errors import UsageError
 
 
 class Sizes(click.ParamType):  # type: ignore[type-arg]
@@ -80,7 +81,12 @@ _results = options(
     click.option("--retry", is_flag=True, help="Run cases again that failed or ran out of memory."),
     click.option("--json", "as_json", is_flag=True, help="Print the sweep as one JSON document."),
     click.option(
-        "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write .png, .svg, .md or .json."
+        "-o",
+        "--output",
+        "outputs",
+        multiple=True,
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Write .png, .svg, .md or .json; several times if wanted.",
     ),
 )
 _common = options(_where, _how, _results)
@@ -93,12 +99,33 @@ _mlp = options(
 )
 
 
-@click.group()
-def command() -> None:
+class Sweeps(click.Group):
+    """The experiments; for a name that is none of them, the near ones."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the experiment."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.commands, 2)
+            hint = f"did you mean: {', '.join(near)}?" if near else f"sweeps: {', '.join(self.commands)}"
+            raise UsageError(f'there is no sweep "{args[0]}"', hint)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Sweeps, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
     """How throughput and bound move with batch, tokens and shape: the article's experiments.
 
     Each case is appended to a JSONL file as it ends. The same command goes on where it was stopped.
     """
+    if ctx.invoked_subcommand is None:
+        # Click would raise its help as a usage error. Its convention otherwise: help on stderr, exit status 2.
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(2)
 
 
 @command.command()

@@ -1,16 +1,14 @@
 """What `roofline sweep` does with its options: choose cases, run or predict them, show them."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from roofline.cli.common import say
+from roofline.cli.sweep_output import Swept, check_outputs, deliver
 from roofline.core.machine import Machine
 from roofline.core.precision import Precision
-from roofline.core.run import BytesOrigin, write_whole
+from roofline.core.run import BytesOrigin
 from roofline.errors import RooflineError, UsageError
 from roofline.sweeps.case import Case, Result, SweepName, Where, result_of
 from roofline.sweeps.drive import Runner
@@ -20,7 +18,6 @@ from roofline.sweeps.settings import ARTICLE_PARAMS, CPU_PARAMS, Settings
 _INTERRUPTED = 130
 # Closed forms are per kernel, as `operator` bytes are; the article counts the bytes of vision models by leaf modules.
 _ORIGINS: dict[SweepName, BytesOrigin] = {"ops": "operator", "vision": "module"}
-FORMATS = (".png", ".svg", ".md", ".json")
 
 
 def run(name: SweepName, chosen: dict[str, Any], runner: Runner | None = None) -> list[Result]:
@@ -34,7 +31,8 @@ def run(name: SweepName, chosen: dict[str, Any], runner: Runner | None = None) -
     Returns:
         The results shown.
     """
-    _check_output(chosen.get("output"))
+    outputs = tuple(dict.fromkeys(chosen.get("outputs") or ()))
+    check_outputs(outputs)
     predicting = chosen.get("predict")
     if predicting and chosen.get("machine"):
         raise UsageError("--predict and --machine name two machines", "leave one of them out")
@@ -58,7 +56,8 @@ def run(name: SweepName, chosen: dict[str, Any], runner: Runner | None = None) -
         if predicting and machine
         else _measured(name, cases, where, chosen, runner, warnings)
     )
-    _deliver(name, cases, results, machine or _machine_of(results), chosen, warnings)
+    swept = Swept(name, cases, results, machine or _machine_of(results), warnings)
+    deliver(swept, outputs, as_json=bool(chosen.get("as_json")))
     return results
 
 
@@ -172,70 +171,3 @@ def _machine_of(results: Sequence[Result]) -> Machine | None:
     """The machine of all results, where it is one."""
     found = {r.run.machine.key: r.run.machine for r in results if r.run and r.run.machine}
     return next(iter(found.values())) if len(found) == 1 else None
-
-
-def _deliver(
-    name: SweepName,
-    cases: Sequence[Case],
-    results: Sequence[Result],
-    machine: Machine | None,
-    chosen: dict[str, Any],
-    warnings: Sequence[str],
-) -> None:
-    from roofline.sweeps.summary import document, point
-
-    output: Path | None = chosen.get("output")
-    points = [point(result) for result in results]
-    for p in points:
-        if p.outcome == "failed":
-            say(f"warning: {p.series} {p.size} failed: {p.why}")
-    if output is not None:
-        _write(output, name, cases, results, machine, warnings)
-        say(f"wrote {output}")
-    if chosen.get("as_json"):
-        made = document(name, cases, results, machine, warnings)
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n")
-        sys.stdout.flush()
-        return
-    from rich.console import Console
-
-    from roofline.report.sweeps.text import show
-
-    # A pipe has no width; a table cut to 80 columns would lose figures there.
-    width = None if sys.stdout.isatty() else 120
-    show(name, cases, points, machine, Console(width=width))
-
-
-def _write(
-    output: Path,
-    name: SweepName,
-    cases: Sequence[Case],
-    results: Sequence[Result],
-    machine: Machine | None,
-    warnings: Sequence[str],
-) -> None:
-    from roofline.sweeps.summary import document, point
-
-    suffix = output.suffix.lower()
-    if suffix == ".json":
-        made = document(name, cases, results, machine, warnings)
-        data = msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n"
-    elif suffix == ".md":
-        from roofline.report.sweeps.text import markdown
-
-        data = markdown(name, cases, [point(result) for result in results], machine).encode()
-    else:
-        from roofline.report.sweeps.figures import render
-
-        data = render(name, results, "png" if suffix == ".png" else "svg")
-    write_whole(output, data)
-
-
-def _check_output(output: Path | None) -> None:
-    """Refuse an output that can't be written before the long work begins."""
-    if output is None:
-        return
-    if output.suffix.lower() not in FORMATS:
-        raise UsageError(f"can't write {output}: a sweep is written as {', '.join(FORMATS)}", "choose another -o")
-    if not output.parent.is_dir():
-        raise UsageError(f"there is no folder {output.parent}", "make it first, or choose another -o")
