@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from roofline.core.figures import absurd
 from roofline.core.machine import Machine
 from roofline.core.precision import Precision
 from roofline.core.roof import Bound
@@ -358,23 +359,39 @@ class ModuleTotal(msgspec.Struct, frozen=True, kw_only=True):
 
 def decode(data: bytes, origin: str) -> Run:
     """Decode one Run from JSON; `origin` names the source in errors."""
+    again = "make it again: roofline measure TARGET -o run.json"
     try:
-        run = msgspec.json.decode(data, type=Run)
+        run = msgspec.json.decode(_utf8(data, origin), type=Run)
     except msgspec.ValidationError as error:
         raise RunFileError(
             f"{origin} is not a roofline Run: {error}",
             "a Run is made by: roofline measure TARGET -o run.json",
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RunFileError(
-            f"{origin} is damaged or truncated: {error}", "make it again: roofline measure TARGET -o run.json"
-        ) from None
+        raise RunFileError(f"{origin} is damaged or truncated: {error}", again) from None
     if run.schema != SCHEMA:
         raise RunFileError(
             f'{origin} has schema "{run.schema}", this version reads "{SCHEMA}"',
             "update roofline, or make the Run again",
         )
+    # What ran and where are plain values that no figure is made of.
+    wrong = absurd(msgspec.structs.replace(run, workload={}, environment={}))
+    if wrong is not None:
+        raise RunFileError(f"{origin} is damaged: ${wrong}, which no figure of a Run can be", again)
     return run
+
+
+def _utf8(data: bytes, origin: str) -> bytes:
+    """The text without the mark that editors and shells of Windows begin a file with, which JSON doesn't allow.
+
+    Raises:
+        RunFileError: The file is compressed.
+    """
+    if data.startswith(b"\x1f\x8b"):
+        raise RunFileError(f"{origin} is compressed", f"unpack it first: gunzip -c {origin} > run.json")
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16").encode()
+    return data.removeprefix(b"\xef\xbb\xbf")
 
 
 def json_schema() -> dict[str, Any]:
