@@ -15,6 +15,7 @@ from roofline.errors import MachineError, RunFileError, UsageError
 from roofline.machines import (
     all_machines,
     find,
+    identify,
     implied_clock_hz,
     load_machine,
     override,
@@ -83,6 +84,13 @@ def test_an_unknown_gpu_is_an_error_not_an_a100(name):
     with pytest.raises(MachineError, match="unknown machine") as error:
         find(name)
     assert "--peak-flops" in error.value.hint and "roofline devices" in error.value.hint
+
+
+@pytest.mark.parametrize("name", ["Apple A10", "AMD A10", "Intel A40", "apple-h100", "AMD NVIDIA L4", "NVIDIA M1"])
+def test_a_name_with_another_vendor_in_front_is_unknown(name):
+    for looked_up in (find, identify):
+        with pytest.raises(MachineError, match="unknown machine"):
+            looked_up(name)
 
 
 def test_an_unknown_name_comes_with_near_names():

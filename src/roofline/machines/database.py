@@ -21,7 +21,7 @@ from roofline.errors import MachineError, UsageError
 _HEADER = re.compile(r"^\[([A-Za-z0-9_-]+)\][ \t]*$", re.MULTILINE)
 _NAMES = re.compile(r"^(name|aliases|shared_names)\s*=\s*(\[[^\]]*\]|\"[^\"]*\")", re.MULTILINE)
 _QUOTED = re.compile(r'"([^"]*)"')
-_VENDOR_WORD = re.compile(r"^(?:nvidia|amd|google|intel|apple|aws)-")
+_VENDOR_WORD = re.compile(r"^(nvidia|amd|google|intel|apple|aws)-")
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,9 +97,12 @@ def fold(name: str) -> str:
 
     Drivers before 2020 reported "A100-SXM4-40GB" for today's "NVIDIA A100-SXM4-40GB".
     """
+    return _VENDOR_WORD.sub("", _dashed(name))
+
+
+def _dashed(name: str) -> str:
     plain = re.sub(r"\((?:r|tm)\)|[®™]", "", name.casefold())
-    dashed = re.sub(r"[\s_-]+", "-", plain).strip("-")
-    return _VENDOR_WORD.sub("", dashed)
+    return re.sub(r"[\s_-]+", "-", plain).strip("-")
 
 
 @cache
@@ -131,6 +134,14 @@ def names() -> Names:
                 else:
                     exact[fold(name)] = key
     return Names(exact, shared, spelled)
+
+
+def keys_of(name: str) -> tuple[str, ...]:
+    """List the machines that a name means: one, or those that share it; none of another vendor than it says."""
+    known, wanted = names(), fold(name)
+    found = (known.exact[wanted],) if wanted in known.exact else known.shared.get(wanted, ())
+    vendor = _VENDOR_WORD.match(_dashed(name))
+    return tuple(key for key in found if not vendor or table(key).vendor.casefold() == vendor[1])
 
 
 def device_keys() -> list[str]:

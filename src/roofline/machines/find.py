@@ -2,7 +2,7 @@
 
 from roofline.core.machine import Machine
 from roofline.errors import MachineError
-from roofline.machines.database import describe, fold, machine, names
+from roofline.machines.database import describe, fold, keys_of, machine, names
 
 _OTHERWISE = (
     'list all: roofline devices; or give the ceilings: --peak-flops "bf16=125 TFLOP/s" --peak-bandwidth "600 GB/s"'
@@ -12,18 +12,18 @@ _OTHERWISE = (
 def find(name: str) -> Machine:
     """Find a machine by key, full name or alias.
 
-    Case, blanks against hyphens, and the vendor's name in front don't matter; everything else does: "H100" is no
-    machine, because an H100 PCIe has three quarters of the rate of an H100 SXM.
+    Case, blanks against hyphens, and whether the vendor's name is in front don't matter; everything else does: "H100"
+    is no machine, because an H100 PCIe has three quarters of the rate of an H100 SXM; "Apple A10" is not NVIDIA's A10.
 
     Raises:
         MachineError: The name is unknown, or several machines share it.
     """
-    known, wanted = names(), fold(name)
-    if wanted in known.exact:
-        return machine(known.exact[wanted])
-    if wanted in known.shared:
-        raise ambiguous(name, [machine(key) for key in known.shared[wanted]])
-    raise unknown(name)
+    keys = keys_of(name)
+    if not keys:
+        raise unknown(name)
+    if len(keys) > 1:
+        raise ambiguous(name, [machine(key) for key in keys])
+    return machine(keys[0])
 
 
 def ambiguous(name: str, candidates: list[Machine], *, apart: str = "") -> MachineError:

@@ -10,7 +10,7 @@ from roofline.core import units
 from roofline.core.machine import Machine
 from roofline.errors import MachineError
 from roofline.machines import mig
-from roofline.machines.database import Table, device_keys, fold, machine, names, table
+from roofline.machines.database import Table, device_keys, fold, keys_of, machine, table
 from roofline.machines.find import ambiguous, unknown
 
 # Least share of the marketed memory that drivers report: 0.979 (RTX 4090), 0.985 (A100 40GB); with error
@@ -62,15 +62,15 @@ def identify(
     piece = mig.parse(name)
     if piece:
         # The reported facts are the slice's, so only the whole GPU's name can tell which GPU it is cut from.
-        whole = identify(piece.whole, compute=compute) if not _shared(piece.whole) else _whole(piece)
+        whole = _whole(piece) if len(keys_of(piece.whole)) > 1 else identify(piece.whole, compute=compute)
         return mig.slice_of(whole, piece, facts.memory_bytes, facts.multiprocessors)
-    known, wanted = names(), fold(name)
-    if wanted in known.exact:
-        return _confirmed(name, known.exact[wanted], facts)
-    if wanted in known.shared:
-        return _told_apart(name, list(known.shared[wanted]), facts)
-    if wanted in _generic():
-        return _unnamed(name, _generic()[wanted], facts)
+    keys = keys_of(name)
+    if len(keys) == 1:
+        return _confirmed(name, keys[0], facts)
+    if keys:
+        return _told_apart(name, list(keys), facts)
+    if fold(name) in _generic():
+        return _unnamed(name, _generic()[fold(name)], facts)
     raise unknown(name)
 
 
@@ -171,13 +171,9 @@ def _binned(m: Machine, facts: Facts) -> Machine:
     )
 
 
-def _shared(name: str) -> bool:
-    return fold(name) in names().shared
-
-
 def _whole(piece: mig.Piece) -> Machine:
     """Find the GPU that a slice of a shared name is cut from, by the memory that the slice's profile implies."""
-    candidates = names().shared[fold(piece.whole)]
+    candidates = keys_of(piece.whole)
     fitting = [k for k in candidates if mig.is_profile_of(piece, machine(k))]
     if len(fitting) != 1:
         raise ambiguous(piece.whole, [machine(k) for k in fitting or candidates])
