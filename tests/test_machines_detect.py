@@ -182,6 +182,12 @@ def test_a_mig_slice_without_a_possible_count_of_multiprocessors_is_refused(coun
         identify("NVIDIA A100-SXM4-40GB MIG 1g.5gb", multiprocessors=count)
 
 
+@pytest.mark.parametrize("profile", ["1g.5gb", "9g.990gb", "0g.0gb", "7g.40gb", "4g.20gb"])
+def test_a_slice_that_the_gpu_does_not_have_is_refused(profile):
+    with pytest.raises(MachineError, match="can be cut from"):
+        identify(f"NVIDIA A100-SXM4-80GB MIG {profile}", multiprocessors=14)
+
+
 def test_a_slice_of_an_unknown_gpu_is_unknown():
     with pytest.raises(MachineError, match="unknown machine"):
         identify("NVIDIA X100 MIG 1g.5gb", multiprocessors=14)

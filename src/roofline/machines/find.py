@@ -12,8 +12,8 @@ _OTHERWISE = (
 def find(name: str) -> Machine:
     """Find a machine by key, full name or alias.
 
-    Case, blanks against hyphens, and whether the vendor's name is in front don't matter; everything else does: "H100"
-    is no machine, because an H100 PCIe has three quarters of the rate of an H100 SXM; "Apple A10" is not NVIDIA's A10.
+    Case, blanks against hyphens, and whether the vendor is in front don't matter; everything else does: "H100" is no
+    machine, because an H100 PCIe has three quarters of the rate of an H100 SXM; "Apple A10" is not NVIDIA's A10.
 
     Raises:
         MachineError: The name is unknown, or several machines share it.

@@ -12,6 +12,7 @@ from roofline.errors import MachineError
 _PROFILE = re.compile(r"(?P<whole>.+?)\s+MIG\s+(?:\d+c\.)?(?P<g>\d+)g\.(?P<gb>\d+)gb\S*", re.IGNORECASE)
 # A GPU's memory is cut into eighths (an A30's quarters are two eighths each).
 _MEMORY_SLICES = 8
+_MOST_COMPUTE_SLICES = 7
 _GIB = 2**30
 K = TypeVar("K")
 
@@ -44,22 +45,28 @@ def memory_share(piece: Piece, whole: Machine) -> float:
 
 
 def is_profile_of(piece: Piece, whole: Machine) -> bool:
-    """Whether a GPU of that size has such a profile: a slice of n compute slices has at least n eighths of memory.
+    """Whether a GPU of that size has such a profile: n compute slices have at least n eighths of memory, 7 have all.
 
     A 1g.5gb can only be cut from 40 GB; a 1g.10gb from 80 GB, or (two eighths) from 40 GB.
     """
     if not whole.memory_bytes:
         return False
     eighths = _MEMORY_SLICES * piece.memory_gib * _GIB / whole.memory_bytes
-    return 0.9 <= eighths <= 8.1 and eighths >= min(piece.compute_slices, 4) * 0.9
+    least = piece.compute_slices if piece.compute_slices <= 4 else _MEMORY_SLICES
+    return 1 <= piece.compute_slices <= _MOST_COMPUTE_SLICES and least * 0.9 <= eighths <= 8.1
 
 
 def slice_of(whole: Machine, piece: Piece, memory_bytes: int | None, multiprocessors: int | None) -> Machine:
     """Scale a GPU down to a slice: compute by multiprocessors, memory bandwidth and L2 by memory slices.
 
     Raises:
-        MachineError: The slice's multiprocessor count is unknown or impossible.
+        MachineError: The GPU has no such slice, or the slice's multiprocessor count is unknown or impossible.
     """
+    if not is_profile_of(piece, whole):
+        raise MachineError(
+            f'no slice {piece.compute_slices}g.{piece.memory_gib}gb can be cut from "{whole.name}"',
+            'name the GPU as the driver does, or give the ceilings: --peak-flops "bf16=40 TFLOP/s"',
+        )
     if not multiprocessors or not whole.multiprocessors or multiprocessors > whole.multiprocessors:
         raise MachineError(
             f'a MIG slice of "{whole.name}" with {multiprocessors or "an unknown number of"} multiprocessors',
