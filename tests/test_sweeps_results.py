@@ -193,6 +193,64 @@ def test_a_dry_run_predicts_and_runs_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder without ceilings, and a calibration that must not begin."""
+
+    def measured(*args: object, **named: object) -> None:
+        raise AssertionError("a dry run measures nothing")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("roofline.clock.cache.quick", measured)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_dry_run_without_kept_ceilings_predicts_no_times_and_says_how_to_get_them(
+    nothing_kept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command_line(["sweep", "decode", "--dry-run", "--params", "20000"]) == 0
+    printed = capsys.readouterr().out
+    assert "decode/decode/512" in printed and "7 cases; nothing was run" in printed
+    assert "no ceilings of this machine are kept" in printed and "roofline calibrate" in printed
+    assert "min here" not in printed and "n/a" not in printed
+
+
+def test_a_dry_run_takes_the_ceilings_that_are_kept(nothing_kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import msgspec
+
+    from roofline import machines
+    from roofline.clock.cache import keep
+    from roofline.core.machine import Ceiling
+    from roofline.core.precision import Precision
+
+    bandwidth, peak = Ceiling(100e9, "measured"), Ceiling(1e12, "measured")
+    rates = {Precision.FP32: peak, Precision.BF16: peak}
+    own = machines.detect("cpu")
+    keep(msgspec.structs.replace(own, bandwidth={"dram": bandwidth}, matrix=rates, vector={Precision.FP32: peak}))
+    command = ["sweep", "ops", "--ops", "add", "--sizes", "1000000", "--precision", "fp32", "--dry-run", "--json"]
+    assert command_line(command) == 0
+    document = json.loads(capsys.readouterr().out)
+    (point,) = document["points"]
+    # Two tensors are read and one is written: 3 · 4 MB at 100 GB/s.
+    assert point["step_s"] == pytest.approx(12e6 / 100e9) and point["bound"] == "memory"
+    assert not point["timed"] and point["outcome"] is None
+    assert document["cost_s"] == point["cost_s"] > 1
+
+
+def test_a_dry_run_as_json_is_one_document_with_the_keys_of_a_sweep(
+    nothing_kept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command_line(["sweep", "decode", "--dry-run", "--json", "--batches", "1,2"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert command_line(["sweep", "decode", "--predict", "a10", "--json", "--batches", "1,2"]) == 0
+    sweep = json.loads(capsys.readouterr().out)
+    assert set(sweep) <= set(plan) and set(sweep["points"][0]) <= set(plan["points"][0])
+    assert plan["dry_run"] and plan["machine"] is None and plan["cost_s"] is None
+    assert [(p["size"], p["step_s"]) for p in plan["points"]] == [(1, None), (2, None)]
+    assert "roofline calibrate" in plan["warnings"][0]
+
+
 def test_ctrl_c_says_how_to_go_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

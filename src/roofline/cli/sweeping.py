@@ -48,7 +48,7 @@ def run(name: SweepName, chosen: dict[str, Any], runner: Runner | None = None) -
     if chosen.get("dry_run"):
         from roofline.cli.sweep_plan import show_plan
 
-        show_plan(cases, machine, where)
+        show_plan(name, cases, where, as_json=bool(chosen.get("as_json")), remote=_is_remote(chosen, runner))
         return []
     warnings: list[str] = []
     results = (
@@ -67,7 +67,7 @@ def _machine(chosen: dict[str, Any], runner: Runner | None) -> Machine | None:
 
     if chosen.get("predict"):
         return chosen_machine({**chosen, "machine": chosen["predict"]}, _no_default)
-    remote = runner is not None or chosen.get("runner", "local") != "local"
+    remote = _is_remote(chosen, runner)
     if remote and not chosen.get("machine"):
         if chosen.get("peak_flops") or chosen.get("peak_bandwidth"):
             raise UsageError("--peak-flops and --peak-bandwidth need --machine here", "name the workers' machine")
@@ -77,7 +77,24 @@ def _machine(chosen: dict[str, Any], runner: Runner | None) -> Machine | None:
     device = chosen.get("device") or "cpu"
     if not remote:
         check_device(device)
+    if chosen.get("dry_run") and not chosen.get("machine"):
+        return _kept_machine(chosen, device)
     return chosen_machine(chosen, lambda: own_machine(device, say))
+
+
+def _is_remote(chosen: dict[str, Any], runner: Runner | None) -> bool:
+    return runner is not None or chosen.get("runner", "local") != "local"
+
+
+def _kept_machine(chosen: dict[str, Any], device: str) -> Machine | None:
+    """What is known of the device without measuring it, with the user's overrides; None where that is too little."""
+    from roofline.cli.common import chosen_machine
+    from roofline.cli.sweep_plan import kept_machine
+
+    kept = kept_machine(device)
+    if kept is None and not (chosen.get("peak_flops") and chosen.get("peak_bandwidth")):
+        return None
+    return chosen_machine(chosen, lambda: kept)  # type: ignore[arg-type, return-value]
 
 
 def _no_default() -> Machine:

@@ -51,6 +51,15 @@ def ceilings_for(
     return measured
 
 
+def kept_ceilings(machine: Machine) -> Machine | None:
+    """The machine with the ceilings kept for it; None where there are none to use. Measures nothing.
+
+    Args:
+        machine: Its identity, without measured ceilings.
+    """
+    return _load(cache_file(machine), machine, lambda _: None)
+
+
 def keep(machine: Machine) -> Path:
     """Save a machine with its measured ceilings, such as those of a full calibration, for `ceilings_for`.
 

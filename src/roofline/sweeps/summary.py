@@ -22,7 +22,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         series: Op, or model and mode.
         size: Elements, N, batch or tokens.
-        outcome: How it ended.
+        outcome: How it ended; None of a plan, which was not run.
         timed: Whether `step_s` is a measured time; else it is the roof time.
         step_s: Time of one step, s.
         items_per_s: Tokens or images per second.
@@ -46,7 +46,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
     series: str
     size: int
-    outcome: Outcome
+    outcome: Outcome | None = None
     timed: bool = False
     step_s: float | None = None
     items_per_s: float | None = None

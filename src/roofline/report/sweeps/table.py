@@ -123,7 +123,7 @@ def _vision(points: Sequence[Point], wide: bool) -> list[tuple[str, list[str]]]:
 def _time(points: Sequence[Point]) -> list[tuple[str, list[str]]]:
     """The time of a step; of predictions also by the fitted roof."""
     timed = any(p.timed for p in points)
-    cells = [show(p.step_s, "s") if p.step_s is not None else _OUTCOMES.get(p.outcome, "n/a") for p in points]
+    cells = [show(p.step_s, "s") if p.step_s is not None else _OUTCOMES.get(p.outcome or "", "n/a") for p in points]
     found = [("step" if timed else "roof time", cells)]
     if any(p.fitted_s is not None for p in points):
         found.append(("fitted", [show(p.fitted_s, "s") for p in points]))
