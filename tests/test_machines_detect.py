@@ -157,6 +157,7 @@ def test_every_machine_is_identified_by_its_own_figures():
         ("NVIDIA H200 MIG 2g.35gb", 32, 2),
         ("NVIDIA H200 MIG 1g.18gb", 16, 1),
         ("NVIDIA B200 MIG 3g.90gb", 64, 4),
+        ("NVIDIA GB200 MIG 7g.189gb", 140, 8),
     ],
 )
 def test_a_mig_slice_has_its_share_of_compute_and_memory(name, count, eighths):

@@ -53,7 +53,7 @@ def is_profile_of(piece: Piece, whole: Machine) -> bool:
         return False
     eighths = _MEMORY_SLICES * piece.memory_gib * _GIB / whole.memory_bytes
     least = piece.compute_slices if piece.compute_slices <= 4 else _MEMORY_SLICES
-    return 1 <= piece.compute_slices <= _MOST_COMPUTE_SLICES and least * 0.9 <= eighths <= 8.1
+    return 1 <= piece.compute_slices <= _MOST_COMPUTE_SLICES and least * 0.9 <= eighths <= 8.25
 
 
 def slice_of(whole: Machine, piece: Piece, memory_bytes: int | None, multiprocessors: int | None) -> Machine:
