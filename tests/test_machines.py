@@ -98,6 +98,23 @@ def test_an_unknown_name_comes_with_near_names():
         find("h100-sxn")
 
 
+# Names that drivers report for devices which are not in the database, as vLLM's and SGLang's tuned configurations and
+# public logs spell them: close to a name that is.
+NEIGHBOURS = """NVIDIA GeForce RTX 4090 D; NVIDIA GeForce RTX 4090 Laptop GPU; NVIDIA GeForce RTX 3090 Ti;
+NVIDIA H20-3e; NVIDIA GeForce RTX 4080 SUPER; NVIDIA GeForce RTX 5090 D; NVIDIA H100 80GB HBM2e; NVIDIA L20;
+NVIDIA L20Y; NVIDIA L20X; NVIDIA GB10; NVIDIA PG506-230; NVIDIA A100-SXM-64GB; NVIDIA A10M; NVIDIA A100X;
+NVIDIA A10-24Q; NVIDIA A40-48Q; Tesla V100S-PCIE-32GB; Tesla V100-SXM3-32GB; Tesla V100-SXM2-32GB-LS;
+AMD Instinct MI300XHF OAM; AMD Instinct MI300X HF; AMD Radeon R9700; Intel(R) Arc(TM) Pro B70 Graphics;
+Intel(R) Arc(TM) B580 Graphics; NVIDIA A100-SXM4-80GB MIG 1g.10gb; NVIDIA RTX 5000 Ada Generation; Quadro RTX 6000;
+TPU v4 lite; TPU v2; Apple M5; NVIDIA Graphics Device"""
+
+
+@pytest.mark.parametrize("name", [name.strip() for name in NEIGHBOURS.split(";")])
+def test_a_neighbour_of_a_listed_device_is_not_taken_for_it(name):
+    with pytest.raises(MachineError, match="unknown machine"):
+        find(name)
+
+
 def test_an_mi350x_is_judged_by_its_own_peak():
     found = find("AMD Instinct MI350X")
     assert 0.205 * found.matrix_peak(Precision.BF16).value / 312e12 == pytest.approx(1.52, abs=0.01)
