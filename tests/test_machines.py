@@ -98,6 +98,32 @@ def test_an_unknown_name_comes_with_near_names():
         find("h100-sxn")
 
 
+# device_name=… of vLLM's and SGLang's tuned configurations, which spell the driver's name with underscores.
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("NVIDIA_H100_80GB_HBM3", "h100-sxm"),
+        ("NVIDIA_H100_PCIe", "h100-pcie"),
+        ("NVIDIA_H100_NVL", "h100-nvl"),
+        ("NVIDIA_A100-SXM4-80GB", "a100-sxm-80gb"),
+        ("NVIDIA_A100_80GB_PCIe", "a100-pcie-80gb"),
+        ("NVIDIA_A800-SXM4-80GB", "a800-sxm-80gb"),
+        ("NVIDIA_GH200_480GB", "gh200-96gb"),
+        ("NVIDIA_RTX_PRO_6000_Blackwell_Server_Edition", "rtx-pro-6000-server"),
+        ("NVIDIA_RTX_PRO_6000_Blackwell_Workstation_Edition", "rtx-pro-6000-workstation"),
+        ("NVIDIA_RTX_PRO_6000_Blackwell_Max-Q_Workstation_Edition", "rtx-pro-6000-max-q"),
+        ("AMD_Instinct_MI300X_OAM", "mi300x"),
+        ("AMD_Instinct_MI308X_OAM", "mi308x"),
+        ("AMD_Instinct_MI325_OAM", "mi325x"),
+        ("AMD_Instinct_MI350_OAM", "mi350x"),
+        ("AMD_Instinct_MI355_OAM", "mi355x"),
+        ("Intel(R)_Arc(TM)_Pro_B60_Graphics", "arc-pro-b60"),
+    ],
+)
+def test_a_name_of_a_tuned_kernel_configuration_finds_its_device(name, key):
+    assert find(name).key == key
+
+
 # Names that drivers report for devices which are not in the database, as vLLM's and SGLang's tuned configurations and
 # public logs spell them: close to a name that is.
 NEIGHBOURS = """NVIDIA GeForce RTX 4090 D; NVIDIA GeForce RTX 4090 Laptop GPU; NVIDIA GeForce RTX 3090 Ti;
