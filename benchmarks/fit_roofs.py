@@ -47,7 +47,7 @@ LONG_S = 1e-3
 # Bounds: shares of a peak end at 1, so that no fitted roof is above the datasheet's.
 LOW = {"compute_fraction": 0.3, "bandwidth_fraction": 0.3, "latency_s": 5e-7, "wave_s": 0.0, "split_s": 0.0}
 LOW |= {"throttle_fraction": 0.0, "l2_speedup": 1.0, "l2_share": 0.02}
-LOW_FP4 = LOW | {"compute_fraction": 0.1}  # kernels reach less than a third of the B300's 14 PFLOP/s
+LOW_FP4 = LOW | {"compute_fraction": 0.1}  # kernels reach less than a third of the B300's 13.5 PFLOP/s
 HIGH = {"compute_fraction": 1.0, "bandwidth_fraction": 1.0, "latency_s": 2e-5, "wave_s": 1e-5, "split_s": 3e-5}
 HIGH |= {"throttle_fraction": 1.0, "l2_speedup": 20.0, "l2_share": 1.0}
 START = {"compute_fraction": 0.85, "bandwidth_fraction": 0.8, "latency_s": 2.5e-6, "wave_s": 5e-7, "split_s": 2e-6}
