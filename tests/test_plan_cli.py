@@ -140,6 +140,53 @@ def test_a_hostile_config_is_one_line(capsys, tmp_path, text):
     assert capsys.readouterr().err.count("\n") == 2
 
 
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "vocab_size": 128,
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "spelled"),
+    [
+        ("hidden_size", "1" + "0" * 400),
+        ("hidden_size", "-1" + "0" * 400),
+        ("vocab_size", "1e309"),
+        ("vocab_size", "NaN"),
+        ("num_hidden_layers", "1000000000"),
+        ("num_hidden_layers", "1" + "0" * 9000),
+        ("num_nextn_predict_layers", "1000000000"),
+        ("attention_chunk_size", "-1"),
+        ("intermediate_size", "2.5"),
+        ("intermediate_size", "true"),
+        ("num_attention_heads", "[" * 2000 + "]" * 2000),
+    ],
+)
+def test_a_field_that_is_no_size_is_one_short_line(capsys, tmp_path, field, spelled):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**LLAMA, field: "@"}).replace('"@"', spelled), "utf-8")
+    assert run(["plan", str(path), "--machine", "h100-sxm"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 2
+    assert "Error" not in error
+    assert max(map(len, error.splitlines())) < 300
+
+
+@pytest.mark.parametrize(("group", "scale_bits"), [(-1, 16 / 64), (32, 16 / 32)])
+def test_a_group_size_of_minus_one_is_a_scale_per_row(capsys, tmp_path, group, scale_bits):
+    quantization = {"quant_method": "gptq", "bits": 4, "group_size": group, "sym": True}
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, "quantization_config": quantization}), "utf-8")
+    found = document(capsys, "plan", str(tmp_path), "--machine", "h100-sxm")
+    (product,) = (op for op in found["ops"] if op["module"].endswith("qkv_proj"))
+    # 64 inputs, 3 · 64 outputs, per layer; 1 sequence in BF16 in and out.
+    moved = 2 * (64 * 192 * (4 + scale_bits) / 8 + 2 * 64 + 2 * 192)
+    assert product["bytes"]["operator"] == pytest.approx(moved)
+
+
 def test_a_measured_decode_rate_becomes_mfu_and_mbu(capsys):
     # gpt-fast style: 100 tokens/s · (15.010 GB + 1025 · 131,072 B) / 3.35 TB/s.
     found = document(capsys, *ASKED, "--tokens-per-s", "100")["workload"]["plan"]["measured"]

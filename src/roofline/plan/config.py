@@ -68,8 +68,9 @@ def read(config: Mapping[str, Any], name: str, *, like: str | None = None) -> Ar
         notes = (f'"{kind or "no model_type"}" read as {like}: an approximation that you asked for',)
     try:
         made = READERS[like or kind]({**config, "model_type": like or kind}, name)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"can't read the config of {name}: {type(error).__name__} {error}", "check it") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        reason = f"{type(error).__name__} {error}"[:200]
+        raise UsageError(f"can't read the config of {name}: {reason}", "check it") from None
     dtype = str(_first(config, "torch_dtype", "dtype") or "bfloat16")
     quantization = config.get("quantization_config") or {}
     return msgspec.structs.replace(
@@ -116,7 +117,7 @@ def _json(path: Path) -> Mapping[str, Any]:
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise UsageError(f"{path} is too large for a config", "give the model's config.json")
-        data = json.loads(path.read_text("utf-8"))
+        data = json.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror}", "give a config.json or its folder") from None
     except (ValueError, RecursionError) as error:

@@ -66,7 +66,7 @@ _FORMATS: dict[str, Format] = {
         _blocks("q8_0", 34, 32),
     )
 }
-_GROUPED = re.compile(r"int4(?:-g(\d+))?(-sym)?")
+_GROUPED = re.compile(r"int4(?:-g(\d{1,9}))?(-sym)?")
 _LAYERS: tuple[Role, ...] = ("attention", "mlp", "experts")
 _DTYPE_FORMATS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
@@ -183,7 +183,7 @@ def _of_config(quantization: Mapping[str, Any]) -> Format:
         return _FORMATS["mxfp4"]
     if method in ("awq", "gptq") and quantization.get("bits", 4) == 4:
         zero = bool(quantization.get("zero_point", not quantization.get("sym", False)))
-        return int4(int(quantization.get("group_size") or 128), zero=zero)
+        return _grouped(quantization, zero=zero)
     if method == "modelopt" and "FP4" in str(quantization.get("quant_algo", "")):
         return _FORMATS["nvfp4"]
     if method == "modelopt" and "FP8" in str(quantization.get("quant_algo", "")):
@@ -203,10 +203,25 @@ def _compressed(quantization: Mapping[str, Any]) -> Format:
     if bits == 8:
         return _FORMATS["fp8" if kind == "float" else "int8"]
     if bits == 4 and kind == "int":
-        return int4(int(weights.get("group_size") or 128), zero=not weights.get("symmetric", True))
+        return _grouped(weights, zero=not weights.get("symmetric", True))
     if bits == 4:
         return _FORMATS["nvfp4"]
     raise UsageError("the config's compressed-tensors format is not known", "name it: --weights int4-g128")
+
+
+def _grouped(description: Mapping[str, Any], *, zero: bool) -> Format:
+    """4-bit weights with a scale per group, or per row of the matrix where the group size is -1.
+
+    Raises:
+        UsageError: The group size makes no sense.
+    """
+    group = description.get("group_size") or 128
+    if group == -1:
+        also = " and a 4-bit zero" if zero else ""
+        return Format(name="int4-row", bits=4, row_bits=16 + 4 * zero, detail=f"4 bits, an FP16 scale{also} per row")
+    if isinstance(group, bool) or not isinstance(group, int) or not 0 < group <= 2**20:
+        raise UsageError("the config's group_size is no size of a group", "name the format: --weights int4-g128")
+    return int4(group, zero=zero)
 
 
 def _converted(kept: Iterable[str]) -> list[Role]:

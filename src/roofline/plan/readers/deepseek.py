@@ -2,7 +2,7 @@
 
 from roofline.plan.architecture import Architecture, Layer, Stack
 from roofline.plan.parts import LatentAttention, Matrix
-from roofline.plan.readers.fields import Config, flag, max_context, size, tied
+from roofline.plan.readers.fields import MOST_LAYERS, Config, count, flag, max_context, size, tied
 from roofline.plan.readers.llama import STYLES, dense_layers, dense_mlp, experts_of
 
 
@@ -17,7 +17,7 @@ def read(config: Config, name: str) -> Architecture:
     attention = latent_attention(config)
     dense = Layer((attention, dense_mlp(config, STYLES["mistral"], kind)), 2 * width)
     sparse = Layer((attention, experts_of(config, family)), 2 * width)
-    plain = dense_layers(config, family, size(config, "num_hidden_layers"))
+    plain = dense_layers(config, family, size(config, "num_hidden_layers", most=MOST_LAYERS))
     layers = tuple(dense if p else sparse for p in plain)
     vocab, is_tied = size(config, "vocab_size"), tied(config, False)
     return Architecture(
@@ -27,7 +27,7 @@ def read(config: Config, name: str) -> Architecture:
         vocab=vocab,
         tied=is_tied,
         head=() if is_tied else (Matrix("lm_head", width, vocab, 0, "head"),),
-        mtp=(layers[-1],) * int(config.get("num_nextn_predict_layers") or 0),
+        mtp=(layers[-1],) * count(config, "num_nextn_predict_layers", most=MOST_LAYERS),
         max_context=max_context(config),
     )
 
@@ -39,14 +39,14 @@ def latent_attention(config: Config) -> LatentAttention:
     rank = config.get("q_lora_rank", 1536 if config.get("model_type") == "deepseek_v2" else None)
     return LatentAttention(
         heads=size(config, "num_attention_heads"),
-        q_rank=int(rank) if rank else None,
+        q_rank=count({"q_lora_rank": rank}, "q_lora_rank") or None,
         kv_rank=size(config, "kv_lora_rank"),
         nope=size(config, "qk_nope_head_dim"),
         rope=size(config, "qk_rope_head_dim"),
         value=size(config, "v_head_dim"),
         q_bias=bias,
         o_bias=bias,
-        index_heads=int(config.get("index_n_heads") or 0),
-        index_dim=int(config.get("index_head_dim") or 0),
-        index_tokens=int(config.get("index_topk") or 0),
+        index_heads=count(config, "index_n_heads"),
+        index_dim=count(config, "index_head_dim"),
+        index_tokens=count(config, "index_topk"),
     )

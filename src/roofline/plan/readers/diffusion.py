@@ -3,7 +3,7 @@
 from roofline.errors import UsageError
 from roofline.plan.architecture import Architecture, Entry, Layer, Stack
 from roofline.plan.parts import DoubleStream, Matrix, SingleStream
-from roofline.plan.readers.fields import Config, flag, size
+from roofline.plan.readers.fields import MOST_LAYERS, Config, flag, ratio, size
 
 _TIME = 256
 _TEXT = 512
@@ -12,14 +12,14 @@ _TEXT = 512
 def flux(config: Config, name: str) -> Architecture:
     """FLUX.1: one pass is one denoising step; text encoders and the autoencoder of images are not part of it."""
     width, heads = size(config, "hidden_size"), size(config, "num_heads", "num_attention_heads")
-    inner = int(width * float(config.get("mlp_ratio") or 4))
+    inner = int(width * ratio(config, "mlp_ratio", 4.0))
     if width % heads:
         raise UsageError(f"{heads} heads do not divide a hidden size of {width}", "check the config")
     depth = width // heads
     double = Layer((DoubleStream(heads, depth, inner, flag(config, "qkv_bias", True)),), 0, 0)
     single = Layer((SingleStream(heads, depth, inner),), 0, 0)
-    layers = (double,) * size(config, "depth", "num_layers")
-    layers += (single,) * size(config, "depth_single_blocks", "num_single_layers")
+    layers = (double,) * size(config, "depth", "num_layers", most=MOST_LAYERS)
+    layers += (single,) * size(config, "depth_single_blocks", "num_single_layers", most=MOST_LAYERS)
     channels = size(config, "in_channels")
     embedders = [("time_in", _TIME), ("vector_in", size(config, "vec_in_dim", "pooled_projection_dim"))]
     embedders += [("guidance_in", _TIME)] if flag(config, "guidance_embed") else []

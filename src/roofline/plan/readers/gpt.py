@@ -2,7 +2,7 @@
 
 from roofline.plan.architecture import Architecture, Layer, Stack
 from roofline.plan.parts import Attention, Matrix, Mlp
-from roofline.plan.readers.fields import Config, flag, max_context, size, tied
+from roofline.plan.readers.fields import MOST_LAYERS, Config, flag, max_context, size, tied
 
 
 def gpt2(config: Config, name: str) -> Architecture:
@@ -73,7 +73,7 @@ def bert(config: Config, name: str) -> Architecture:
     return Architecture(
         name=name,
         model_type=str(config["model_type"]),
-        stack=Stack("encoder.layer", width, (layer,) * size(config, "num_hidden_layers")),
+        stack=Stack("encoder.layer", width, (layer,) * size(config, "num_hidden_layers", most=MOST_LAYERS)),
         vocab=vocab,
         positions=(tables + 2) * width,
         tied=True,
@@ -120,7 +120,7 @@ def _decoder(
     head_bias: bool = False,
 ) -> Architecture:
     vocab, is_tied = size(config, "vocab_size"), tied(config, tied_default)
-    number = size(config, "num_hidden_layers", "n_layer")
+    number = size(config, "num_hidden_layers", "n_layer", most=MOST_LAYERS)
     return Architecture(
         name=name,
         model_type=str(config["model_type"]),

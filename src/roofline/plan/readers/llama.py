@@ -11,7 +11,7 @@ import msgspec
 from roofline.errors import UsageError
 from roofline.plan.architecture import Architecture, Layer, Stack
 from roofline.plan.parts import Attention, Experts, FeedForward, Matrix, Mlp
-from roofline.plan.readers.fields import Config, first, flag, max_context, missing, size, tied
+from roofline.plan.readers.fields import MOST_LAYERS, Config, count, flag, max_context, missing, size, tied
 
 
 class Style(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,14 +103,14 @@ def read(config: Config, name: str, style: Style | None = None) -> Architecture:
         vocab=vocab,
         tied=is_tied,
         head=head,
-        mtp=layers[-1:] * int(config.get("num_nextn_predict_layers") or 0),
+        mtp=layers[-1:] * count(config, "num_nextn_predict_layers", most=MOST_LAYERS),
         max_context=max_context(config),
     )
 
 
 def _layers(config: Config, kind: str, style: Style, width: int) -> tuple[Layer, ...]:
     """All layers in order; layers alike are one object."""
-    number = size(config, "num_hidden_layers")
+    number = size(config, "num_hidden_layers", most=MOST_LAYERS)
     windows = windows_of(config, style, number)
     dense = dense_layers(config, kind, number)
     made: dict[tuple[Any, ...], Layer] = {}
@@ -155,22 +155,22 @@ def attention_of(config: Config, style: Style, width: int, window: tuple[int, bo
 def windows_of(config: Config, style: Style, number: int) -> list[tuple[int, bool] | None]:
     """The window of every layer, and whether it is a fixed block; None where all tokens are seen."""
     if config.get("attention_chunk_size"):
-        chunk, every = int(config["attention_chunk_size"]), int(config.get("no_rope_layer_interval") or 4)
+        chunk, every = count(config, "attention_chunk_size"), count(config, "no_rope_layer_interval", default=4)
         return [None if (i + 1) % every == 0 else (chunk, True) for i in range(number)]
-    length = first(config, "sliding_window", "sliding_window_size")
+    length = count(config, "sliding_window", "sliding_window_size")
     types = config.get("layer_types")
     if isinstance(types, Sequence) and not isinstance(types, str) and len(types) == number:
         # Checkpoints say "sliding_attention"; a layer of any other kind sees everything.
-        return [(int(length), False) if t == "sliding_attention" and length else None for t in types]
+        return [(length, False) if t == "sliding_attention" and length else None for t in types]
     if not length or not _uses_window(config, style):
         return [None] * number
     if style.window == "alternate":
-        pattern = int(first(config, "sliding_window_pattern", "_sliding_window_pattern") or style.pattern)
-        return [None if (i + 1) % pattern == 0 else (int(length), False) for i in range(number)]
+        pattern = count(config, "sliding_window_pattern", "_sliding_window_pattern", default=style.pattern)
+        return [None if (i + 1) % pattern == 0 else (length, False) for i in range(number)]
     if style.window == "flag":
-        start = int(config.get("max_window_layers") or 0)
-        return [(int(length), False) if i >= start else None for i in range(number)]
-    return [(int(length), False)] * number
+        start = count(config, "max_window_layers")
+        return [(length, False) if i >= start else None for i in range(number)]
+    return [(length, False)] * number
 
 
 def _uses_window(config: Config, style: Style) -> bool:
@@ -183,20 +183,21 @@ def dense_layers(config: Config, kind: str, number: int) -> list[bool]:
     """Whether each layer has a plain MLP instead of experts."""
     if kind not in _EXPERTS:
         return [True] * number
-    first_dense = int(config.get("first_k_dense_replace") or 0)
+    first_dense = count(config, "first_k_dense_replace")
     if kind in ("qwen2_moe", "qwen3_moe"):
-        step = int(config.get("decoder_sparse_step") or 1)
+        step = count(config, "decoder_sparse_step", default=1)
         only = set(config.get("mlp_only_layers") or ())
         return [i in only or (i + 1) % step != 0 for i in range(number)]
     if kind == "llama4_text":
-        step = int(config.get("interleave_moe_layer_step") or 1)
+        step = count(config, "interleave_moe_layer_step", default=1)
         chosen = config.get("moe_layers")
         sparse = set(chosen) if chosen else {i for i in range(number) if (i + 1) % step == 0}
         return [i not in sparse for i in range(number)]
-    freq = config.get("moe_layer_freq") or 1
-    if isinstance(freq, Sequence):
-        return [not f for f in freq]
-    return [i < first_dense or i % int(freq) != 0 for i in range(number)]
+    chosen = config.get("moe_layer_freq")
+    if isinstance(chosen, Sequence) and not isinstance(chosen, str):
+        return [not f for f in chosen]
+    every = count(config, "moe_layer_freq", default=1)
+    return [i < first_dense or i % every != 0 for i in range(number)]
 
 
 def dense_mlp(config: Config, style: Style, kind: str) -> Mlp:
@@ -221,7 +222,7 @@ def _routed(config: Config) -> Experts:
         count=size(config, "n_routed_experts", "num_experts"),
         top=_top(config),
         width=width,
-        shared=width * int(config.get("n_shared_experts") or config.get("num_shared_experts") or 0),
+        shared=width * count(config, "n_shared_experts", "num_shared_experts"),
     )
 
 
@@ -234,7 +235,7 @@ def _qwen(config: Config) -> Experts:
         count=size(config, "num_experts", "num_local_experts"),
         top=_top(config),
         width=size(config, "moe_intermediate_size"),
-        shared=int(config.get("shared_expert_intermediate_size") or 0),
+        shared=count(config, "shared_expert_intermediate_size"),
         shared_gate=bool(config.get("shared_expert_intermediate_size")),
     )
 

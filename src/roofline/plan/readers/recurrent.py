@@ -5,13 +5,13 @@ from collections.abc import Callable
 from roofline.errors import UsageError
 from roofline.plan.architecture import Architecture, Layer, Stack
 from roofline.plan.parts import Attention, DeltaNet, Experts, Mamba, Mamba2, Matrix, Mlp, Part
-from roofline.plan.readers.fields import Config, flag, max_context, size, tied
+from roofline.plan.readers.fields import MOST_LAYERS, Config, count, flag, max_context, size, tied
 
 
 def mamba(config: Config, name: str) -> Architecture:
     """Mamba-1."""
     width = size(config, "hidden_size", "d_model")
-    inner = size(config, "intermediate_size", default=int(config.get("expand") or 2) * width)
+    inner = size(config, "intermediate_size", default=count(config, "expand", default=2) * width)
     rank = config.get("time_step_rank")
     mixer = Mamba(
         width=inner,
@@ -78,7 +78,7 @@ def qwen3_next(config: Config, name: str) -> Architecture:
         value_dim=size(config, "linear_value_head_dim"),
         conv=size(config, "linear_conv_kernel_dim"),
     )
-    shared = int(config.get("shared_expert_intermediate_size") or 0)
+    shared = count(config, "shared_expert_intermediate_size")
     experts = Experts(
         count=size(config, "num_experts", "num_local_experts"),
         top=size(config, "num_experts_per_tok"),
@@ -129,7 +129,7 @@ def _nemotron_experts(config: Config) -> Experts:
         top=size(config, "num_experts_per_tok"),
         width=size(config, "moe_intermediate_size"),
         gated=False,
-        shared=int(config.get("moe_shared_expert_intermediate_size") or 0) * int(config.get("n_shared_experts") or 1),
+        shared=count(config, "moe_shared_expert_intermediate_size") * count(config, "n_shared_experts", default=1),
     )
 
 
@@ -142,7 +142,7 @@ _NEMOTRON: dict[str, Callable[[Config], Part]] = {
 
 
 def _number(config: Config) -> int:
-    return size(config, "num_hidden_layers", "n_layer")
+    return size(config, "num_hidden_layers", "n_layer", most=MOST_LAYERS)
 
 
 def _whole(

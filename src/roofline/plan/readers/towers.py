@@ -7,7 +7,7 @@ import msgspec
 from roofline.plan.architecture import Architecture, Layer, Stack, Tower
 from roofline.plan.parts import Attention, Matrix, Mlp
 from roofline.plan.readers import llama
-from roofline.plan.readers.fields import Config, flag, max_context, size, tied
+from roofline.plan.readers.fields import MOST_LAYERS, Config, flag, max_context, size, tied
 
 
 def t5(config: Config, name: str) -> Architecture:
@@ -17,7 +17,7 @@ def t5(config: Config, name: str) -> Architecture:
     gated = flag(config, "is_gated_act") or str(config.get("feed_forward_proj", "")).startswith("gated")
     mlp = Mlp(width=size(config, "d_ff"), gated=gated)
     table = size(config, "relative_attention_num_buckets", default=32) * heads
-    number = size(config, "num_layers")
+    number = size(config, "num_layers", most=MOST_LAYERS)
 
     def attention(**more: Any) -> Attention:
         return Attention(heads=heads, kv_heads=heads, head_dim=depth, **more)
@@ -29,7 +29,12 @@ def t5(config: Config, name: str) -> Architecture:
     return Architecture(
         name=name,
         model_type=str(config["model_type"]),
-        stack=Stack("decoder.block", width, (decoder,) * size(config, "num_decoder_layers", default=number), width),
+        stack=Stack(
+            "decoder.block",
+            width,
+            (decoder,) * size(config, "num_decoder_layers", default=number, most=MOST_LAYERS),
+            width,
+        ),
         vocab=vocab,
         positions=table,
         tied=is_tied,
@@ -59,7 +64,9 @@ def whisper(config: Config, name: str) -> Architecture:
     # The first convolution keeps the length, twice the encoder's; the second halves it.
     embed = ((Matrix("conv1", 3 * bins, width, width), 2.0), (Matrix("conv2", 3 * width, width, width), 1.0))
     tower = Tower(
-        stack=Stack("encoder.layers", width, (encoder,) * size(config, "encoder_layers"), 2 * width),
+        stack=Stack(
+            "encoder.layers", width, (encoder,) * size(config, "encoder_layers", most=MOST_LAYERS), 2 * width
+        ),
         kind="audio",
         tokens=sources,
         embed=embed,
@@ -69,7 +76,9 @@ def whisper(config: Config, name: str) -> Architecture:
     return Architecture(
         name=name,
         model_type=str(config["model_type"]),
-        stack=Stack("decoder.layers", width, (decoder,) * size(config, "decoder_layers"), 2 * width),
+        stack=Stack(
+            "decoder.layers", width, (decoder,) * size(config, "decoder_layers", most=MOST_LAYERS), 2 * width
+        ),
         vocab=vocab,
         positions=size(config, "max_target_positions") * width,
         tied=True,
@@ -95,7 +104,7 @@ def qwen3_vl(config: Config, name: str) -> Architecture:
         for n, o in (("linear_fc1", merged), ("linear_fc2", out))
     )
     tower = Tower(
-        stack=vision_stack("visual.blocks", vision, width, size(vision, "depth")),
+        stack=vision_stack("visual.blocks", vision, width, size(vision, "depth", most=MOST_LAYERS)),
         kind="image",
         tokens=size(vision, "num_position_embeddings"),
         embed=((Matrix("patch_embed", taps, width, width), 1.0),),
@@ -128,7 +137,7 @@ def vision_stack(path: str, vision: Config, width: int, number: int, final_norm:
 
 def vit(config: Config, name: str) -> Architecture:
     """Vision transformer with a classifier; one forward pass per batch of images."""
-    width, number = size(config, "hidden_size"), size(config, "num_hidden_layers")
+    width, number = size(config, "hidden_size"), size(config, "num_hidden_layers", most=MOST_LAYERS)
     patches = (size(config, "image_size") // size(config, "patch_size")) ** 2
     taps = size(config, "num_channels", default=3) * size(config, "patch_size") ** 2
     labels = len(config.get("id2label") or ()) or size(config, "num_labels", default=2)
