@@ -41,6 +41,11 @@ REPORTED = [
     ("NVIDIA GH200 480GB", 97280 * MIB, 132, "9.0", "gh200-96gb"),
     ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 97250 * MIB, 188, "12.0", "rtx-pro-6000-server"),
     ("Intel(R) Data Center GPU Max 1550", 65536 * MIB, 64, "", "max-1550-tile"),
+    ("Intel(R) Data Center GPU Max 1550", 65536 * MIB, 56, "", "max-1550-tile"),
+    ("Intel(R) Arc(TM) Pro B60 Graphics", 24480 * MIB, 20, "", "arc-pro-b60"),
+    ("NVIDIA H100 NVL", 99456909312, 132, "9.0", "h100-nvl"),
+    ("NVIDIA L40S", 47576711168, 142, "8.9", "l40s"),
+    ("AMD Instinct MI308X OAM", 206141652992, 80, "9.4", "mi308x"),
 ]
 
 
