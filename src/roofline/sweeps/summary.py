@@ -11,6 +11,8 @@ from roofline.core.run import BytesOrigin, Run
 from roofline.sweeps import fitted, ops
 from roofline.sweeps.case import Case, Outcome, Result, SweepName
 from roofline.sweeps.experiments import experiment
+from roofline.sweeps.remarks import Remark, remark
+from roofline.sweeps.roof import roof_seconds
 
 # A doubling of the size that gains less than this is a plateau: the knee is in the data.
 _FLAT = 1.25
@@ -26,12 +28,12 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         timed: Whether `step_s` is a measured time; else it is the roof time.
         step_s: Time of one step, s.
         items_per_s: Tokens or images per second.
-        roof_s: Least time by the machine's ceilings, s.
+        roof_s: Least time by the machine's ceilings and the bytes judged by, s.
         fitted_s: Time by the fitted roof of the machine, s.
         flops: Matrix FLOP of a step, or vector FLOP where there is no other.
         flops_per_s: `flops` / `step_s`.
-        mfu_fraction: As in the verdict.
-        mbu_fraction: As in the verdict.
+        mfu_fraction: As in the verdict; of a prediction, that of a step at the roof.
+        mbu_fraction: The same.
         intensity_flops_per_byte: By the bytes judged by.
         closed_intensity_flops_per_byte: Of the op's closed form.
         ridge_point_flops_per_byte: Of the machine, in the precision of the case.
@@ -40,6 +42,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         likely_bound: The one that binds by the bytes judged by, where `bound` is uncertain.
         certain: Whether every honest count of bytes says so.
         efficiency_fraction: Roof time / step time.
+        remark: What to know before reading the bound.
         why: Why it has no time.
         key: The case's key.
     """
@@ -64,6 +67,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     likely_bound: Bound | None = None
     certain: bool | None = None
     efficiency_fraction: float | None = None
+    remark: Remark | None = None
     why: str = ""
     key: str = ""
 
@@ -84,7 +88,8 @@ def point(result: Result) -> Point:
     v, step_s, flops = run.verdict, step_seconds(run), run.flops.executed or run.flops.vector or None
     items = run.workload.get("items")
     moved = getattr(run.bytes, v.bytes_origin)
-    machine = run.machine
+    machine, roof_s = run.machine, roof_seconds(run)
+    efficiency = roof_s / step_s if run.timing and roof_s is not None and step_s else None
     return Point(
         series=case.series,
         size=case.size,
@@ -92,7 +97,7 @@ def point(result: Result) -> Point:
         timed=run.timing is not None,
         step_s=step_s,
         items_per_s=items / step_s if items and step_s else None,
-        roof_s=v.roof_s,
+        roof_s=roof_s,
         fitted_s=fitted.step_seconds(run, machine) if machine else None,
         flops=flops,
         flops_per_s=flops / step_s if flops and step_s else None,
@@ -109,16 +114,15 @@ def point(result: Result) -> Point:
         bound=v.bound,
         likely_bound=v.likely_bound,
         certain=v.certain,
-        efficiency_fraction=v.efficiency_fraction,
+        efficiency_fraction=efficiency,
+        remark=remark(run, efficiency),
         key=case.key,
     )
 
 
 def step_seconds(run: Run) -> float | None:
     """Measured median of a step, else its roof time."""
-    if run.timing is not None:
-        return run.timing.median_s
-    return run.verdict.roof_s if run.verdict else None
+    return run.timing.median_s if run.timing is not None else roof_seconds(run)
 
 
 def _mfu(run: Run, step_s: float | None) -> float | None:

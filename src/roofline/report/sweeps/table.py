@@ -1,5 +1,6 @@
 """A sweep as a table: the columns of each experiment, for the terminal and for Markdown."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -7,8 +8,20 @@ from roofline.core.roof import Bound
 from roofline.core.units import column, percent, show
 from roofline.sweeps.case import SweepName
 from roofline.sweeps.ops import find
+from roofline.sweeps.remarks import FAR_BELOW, Cause, Kind
 from roofline.sweeps.summary import Point
 
+_MARKS: dict[Kind, str] = {"above_roof": "↑", "far_below_roof": "↓"}
+_BELOW = f"below {percent(FAR_BELOW, 2)} of the roof, held by {{}} and no ceiling"
+_MEANINGS: dict[Cause, str] = {
+    "cache": "above the roof",
+    "traffic": "above the roof",
+    "clock": "above the roof",
+    "page_faults": _BELOW.format("page faults"),
+    "overhead": _BELOW.format("the host"),
+    "short_calls": _BELOW.format("the fixed cost of short calls, or slow kernels,"),
+    "kernels": _BELOW.format("slow kernels"),
+}
 _OUTCOMES = {"out_of_memory": "out of memory", "skipped": "skipped", "failed": "failed"}
 
 
@@ -131,15 +144,44 @@ def _time(points: Sequence[Point]) -> list[tuple[str, list[str]]]:
 
 
 def _bounds(points: Sequence[Point]) -> list[str]:
+    """The bound, and a mark where a remark below the table belongs to it."""
+    return [f"{_bound(p)} {_MARKS[p.remark.kind]}" if p.remark else _bound(p) for p in points]
+
+
+def _bound(p: Point) -> str:
     """The bound; where honest counts of bytes differ, the likely one with a question mark."""
-    return [
-        f"{p.likely_bound.value}?"
-        if p.bound == Bound.UNCERTAIN and p.likely_bound
-        else p.bound.value
-        if p.bound
-        else ""
-        for p in points
-    ]
+    if p.bound == Bound.UNCERTAIN and p.likely_bound:
+        return f"{p.likely_bound.value}?"
+    return p.bound.value if p.bound else ""
+
+
+def remark_lines(points: Sequence[Point]) -> list[str]:
+    """What the marks in the table mean: a line per cause, with the points and the reason of the foremost."""
+    found: dict[tuple[Kind, str], list[Point]] = {}
+    for p in points:
+        if p.remark:
+            found.setdefault((p.remark.kind, p.remark.cause), []).append(p)
+    return [_remark_line(kind, own, points) for (kind, _), own in sorted(found.items())]
+
+
+def _remark_line(kind: Kind, own: Sequence[Point], points: Sequence[Point]) -> str:
+    """One line: the point furthest from the roof gives the reason."""
+    sign = 1 if kind == "above_roof" else -1
+    foremost = max(own, key=lambda p: sign * (p.efficiency_fraction or 0.0))
+    assert foremost.remark is not None
+    which = f"{foremost.series} {foremost.size}, at {percent(foremost.efficiency_fraction)}: " if len(own) > 1 else ""
+    return f"{_MARKS[kind]} {_MEANINGS[foremost.remark.cause]}: {_listed(own, points)}. {which}{foremost.remark.why}"
+
+
+def _listed(own: Sequence[Point], points: Sequence[Point]) -> str:
+    """Some of the points: series, with their sizes unless all sizes are among them."""
+    listed: dict[str, list[str]] = {}
+    for p in own:
+        listed.setdefault(p.series, []).append(str(p.size))
+    sizes = Counter(p.series for p in points)
+    return "; ".join(
+        series if len(some) == sizes[series] > 1 else f"{series} {', '.join(some)}" for series, some in listed.items()
+    )
 
 
 def _numbers(points: Sequence[Point], value: Callable[[Point], float | None]) -> list[str]:

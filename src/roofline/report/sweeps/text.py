@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roofline.core.machine import Machine
-from roofline.report.sweeps.table import Table, fact_lines, table
+from roofline.report.sweeps.table import Table, fact_lines, remark_lines, table
 from roofline.sweeps.case import Case, SweepName
 from roofline.sweeps.summary import Point, facts
 
@@ -34,7 +34,7 @@ def show(
     for row in made.rows:
         drawn.add_row(*(Text(cell) for cell in row))
     console.print(drawn)
-    for line in fact_lines(name, facts(name, cases, points, machine), points):
+    for line in [*fact_lines(name, facts(name, cases, points, machine), points), *remark_lines(points)]:
         console.print(Text(line))
 
 
@@ -45,4 +45,6 @@ def markdown(name: SweepName, cases: Sequence[Case], points: Sequence[Point], ma
     lines += [f"- {line}" for line in fact_lines(name, facts(name, cases, points, machine), points)]
     lines += ["", "| " + " | ".join(made.heads) + " |", "|" + "---|" * len(made.heads)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in made.rows]
+    remarks = remark_lines(points)
+    lines += ["", *(f"- {line}" for line in remarks)] if remarks else []
     return "\n".join(lines) + "\n"
