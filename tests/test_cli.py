@@ -1,6 +1,7 @@
 """The command line: what a user types, what comes back, and one clear line when it can't be done."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -275,14 +276,60 @@ def test_a_terminal_without_unicode_gets_question_marks_and_no_error(tmp_path: P
     assert b"Memory-bound" in done.stdout
 
 
-def test_a_reader_who_closes_the_pipe_early_still_gets_the_file(tmp_path: Path) -> None:
-    saved, page = resnet().save(tmp_path / "run.json"), tmp_path / "x.md"
-    command = [sys.executable, "-m", "roofline.cli.main", "report", str(saved), "-o", str(page)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writing:
-        assert writing.stdout is not None
-        writing.stdout.close()
-        writing.wait()
-    assert page.exists()
+PLAN = ["plan", "llama-3.1-8b", "--machine", "h100-sxm"]
+CLAIM = ["audit", "--machine", "h200-sxm", "--flops-per-s", "420 TFLOP/s", "--mfu", "84.9%"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "way"),
+    [
+        (["report", "{run}", "-o", "{folder}/x.md"], 0, "| true"),
+        (["report", "{run}", "-o", "{folder}/x.md", "--json"], 0, ">&-"),
+        ([*PLAN, "-o", "{folder}/x.md"], 0, "| true"),
+        ([*PLAN, "-o", "{folder}/x.md", "--json", "--itl", "1 ns"], 3, "| true"),
+        ([*PLAN, "--json"], 0, ">&-"),
+        (["devices", "--json"], 0, "| true"),
+        (["schema"], 0, ">&-"),
+        (CLAIM, 0, "| true"),
+        (["plan", "--help"], 0, "| true"),
+    ],
+)
+def test_a_reader_who_does_not_read_on_is_no_error(arguments: list[str], code: int, way: str, tmp_path: Path) -> None:
+    saved = resnet().save(tmp_path / "run.json")
+    filled = [a.replace("{run}", str(saved)).replace("{folder}", str(tmp_path)) for a in arguments]
+    command = shlex.join([sys.executable, "-m", "roofline.cli.main", *filled])
+    # The pipe's reader is gone before anything is written.
+    script = f"(sleep 0.1; {command}; echo $? >&2) {way}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    *talk, last = done.stderr.splitlines()
+    assert int(last) == code
+    assert [line for line in talk if not line.startswith("wrote ")] == []
+    assert (tmp_path / "x.md").exists() == ("-o" in arguments)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the disk that is always full")
+@pytest.mark.parametrize("arguments", [["report", "{run}"], PLAN, ["schema"]])
+def test_a_full_disk_is_one_line(arguments: list[str], tmp_path: Path) -> None:
+    saved = resnet().save(tmp_path / "run.json")
+    command = [sys.executable, "-m", "roofline.cli.main", *(a.replace("{run}", str(saved)) for a in arguments)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: can't write the result: ") and done.stderr.count("\n") == 2
+
+
+def test_a_closed_stderr_leaves_stdout_alone() -> None:
+    command = shlex.join([sys.executable, "-m", "roofline.cli.main", "devices", "no-such-machine"])
+    done = subprocess.run(["bash", "-c", f"{command} 2>&-"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
+
+
+@pytest.mark.parametrize("arguments", [[], ["sweep"]])
+def test_a_group_alone_shows_its_help_and_no_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, talk = outcome(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert talk.startswith("Usage: roofline") and "Commands:" in talk and "error:" not in talk
+    assert len(talk.splitlines()) > 10
 
 
 def test_two_given_ceilings_stand_for_a_machine(factory: str, capsys: pytest.CaptureFixture[str]) -> None:

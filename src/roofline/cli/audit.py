@@ -1,13 +1,13 @@
 """`roofline audit`: does a quoted MFU add up?"""
 
 import json
-import sys
 from typing import Any
 
 import click
 import msgspec
 
 from roofline.cli.common import Quantity, options
+from roofline.cli.stdout import emit
 from roofline.errors import UsageError
 
 _MISSED = 3
@@ -90,11 +90,11 @@ def command(strict: bool, as_json: bool, **chosen: Any) -> int:
     claim = _claim(chosen)
     found = audit(claim)
     if as_json:
-        sys.stdout.write(json.dumps(_plain(found), indent=2, ensure_ascii=False) + "\n")
+        emit((json.dumps(_plain(found), indent=2, ensure_ascii=False) + "\n").encode())
     else:
         from roofline.report.audit import text
 
-        click.echo(text(claim, found))
+        emit(text(claim, found) + "\n")
     return _MISSED if strict and not found.holds else 0
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from roofline.cli.stdout import columns, emit, writing
 from roofline.core.machine import Machine
 from roofline.core.precision import Precision
 from roofline.core.run import Run
@@ -167,17 +168,22 @@ def deliver(run: Run, *, as_json: bool, output: Path | None) -> None:
             say(f"wrote {output}")
         except RooflineError as error:
             failed = error
-    if as_json:
-        sys.stdout.buffer.write(run.to_json() + b"\n")
-        sys.stdout.buffer.flush()
-    else:
-        from rich.console import Console
-
-        from roofline.report.terminal import show
-
-        show(run, Console())
+    emit(run.to_json() + b"\n" if as_json else _screen(run))
     if failed is not None:
         raise failed
+
+
+def _screen(run: Run) -> str:
+    """The Run on one screen, in colour where stdout is a terminal."""
+    from rich.console import Console
+
+    from roofline.report.terminal import show
+
+    console = Console(width=columns())
+    # Rich writes nothing to the console when a capture ends, but that, too, can fail.
+    with writing(), console.capture() as captured:
+        show(run, console)
+    return captured.get()
 
 
 @contextmanager

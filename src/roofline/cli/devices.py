@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from roofline.cli.stdout import emit
 from roofline.core.machine import Ceiling, Machine
 from roofline.core.precision import Precision
 from roofline.core.units import show
@@ -28,11 +29,11 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
 
     found = [machines.resolve(name) for name in names] if names else machines.all_machines()
     if as_json:
-        click.echo(json.dumps({"devices": [as_plain(m) for m in found]}, indent=2))
+        emit(json.dumps({"devices": [as_plain(m) for m in found]}, indent=2) + "\n")
     elif len(found) == 1:
-        click.echo(sheet(found[0]))
+        emit(sheet(found[0]) + "\n")
     else:
-        click.echo(_table(found))
+        emit(_table(found) + "\n")
 
 
 def as_plain(machine: Machine) -> dict[str, Any]:

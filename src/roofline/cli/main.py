@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from roofline import __version__
+from roofline.cli.stdout import attach, closed, forget
 from roofline.errors import RooflineError
 
 # Name → module and the line that `roofline --help` shows, so that help imports no command.
@@ -68,6 +69,7 @@ def roofline(debug: bool) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit: 0 ok, 1 failed, 2 usage, 3 a given threshold was missed."""
+    attach()
     arguments = sys.argv[1:] if argv is None else argv
     for stream in (sys.stdout, sys.stderr):
         # A terminal that has no "µ" gets a "?" rather than nothing.
@@ -78,7 +80,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command in this process and return its exit code."""
-    debug = "--debug" in arguments
+    debug, stdout = "--debug" in arguments, sys.stdout
     try:
         result: Any = roofline.main(
             [a for a in arguments if a != "--debug"], prog_name="roofline", standalone_mode=False
@@ -86,15 +88,21 @@ def run(arguments: list[str]) -> int:
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as finished:
         return finished.exit_code
+    except click.exceptions.NoArgsIsHelpError as asked:
+        print(asked.format_message(), file=sys.stderr)
+        return 2
     except click.ClickException as error:
         return _say(error.format_message(), _usage_hint(error), 2, debug)
     except RooflineError as error:
         return _say(error.message, error.hint, error.exit_code, debug)
     except (KeyboardInterrupt, click.Abort):
         return _say("interrupted; nothing was written", "", 1, debug)
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+    except SystemExit:
+        # So click and rich leave where the reader of stdout has closed the pipe.
+        if closed(stdout):
+            forget(stdout)
+            return 0
+        raise
     except MemoryError:
         return _say("out of memory", "try a smaller --batch", 1, debug)
     except Exception as error:  # noqa: BLE001 — the last door: no traceback reaches the user

@@ -1,6 +1,5 @@
 """`roofline plan`: how fast a language model can decode, prefill or train, on what, without running it."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from roofline.cli.common import Peak, Quantity, options, output_options
+from roofline.cli.stdout import emit
 
 if TYPE_CHECKING:
     from roofline.core.machine import Machine
@@ -115,11 +115,12 @@ def _one(planned: "Plan", chosen: dict[str, Any], as_json: bool, output: Path | 
     if as_json:
         _print_json(run.to_json())
     else:
-        print("\n".join(lines(planned, run, Asked(slo=slo, price_per_hour=chosen["price_per_hour"]))))
+        shown = lines(planned, run, Asked(slo=slo, price_per_hour=chosen["price_per_hour"]))
         if score is not None:
             from roofline.plan.measured import rows
 
-            print("\n".join(["", *rows(score)]))
+            shown += ["", *rows(score)]
+        _print(shown)
     return 3 if slo is not None and not slo.batch else 0
 
 
@@ -143,7 +144,7 @@ def _several(plans: "list[Plan]", chosen: dict[str, Any], as_json: bool, output:
         if as_json:
             _print_json(together(runs))
             return 0
-    print("\n".join(side_by_side(plans, chosen["price_per_hour"])))
+    _print(side_by_side(plans, chosen["price_per_hour"]))
     return 0
 
 
@@ -159,7 +160,7 @@ def _sweep(chosen: dict[str, Any], as_json: bool, output: Path | None) -> int:
     if as_json:
         _print_json(sweep_document(points))
     else:
-        print("\n".join(sweep_table(points, chosen["itl"])))
+        _print(sweep_table(points, chosen["itl"]))
     return 0
 
 
@@ -269,6 +270,9 @@ def _write_json(document: bytes, output: Path | None) -> None:
     say(f"wrote {write_whole(output, document)}")
 
 
+def _print(lines: list[str]) -> None:
+    emit("\n".join(lines) + "\n")
+
+
 def _print_json(document: bytes) -> None:
-    sys.stdout.buffer.write(document.rstrip() + b"\n")
-    sys.stdout.buffer.flush()
+    emit(document.rstrip() + b"\n")

@@ -8,6 +8,7 @@ def command() -> None:
     """Print the JSON schema (draft 2020-12) of a saved Run."""
     import json
 
+    from roofline.cli.stdout import emit
     from roofline.core.run import json_schema
 
-    click.echo(json.dumps(json_schema(), indent=2))
+    emit(json.dumps(json_schema(), indent=2) + "\n")
