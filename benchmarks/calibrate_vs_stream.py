@@ -36,7 +36,7 @@ import torch
 
 from roofline.clock.environment import environment
 from roofline.clock.gemm import DTYPES, gemm_rate
-from roofline.clock.memory import available_bytes, stream_rates, working_set_bytes
+from roofline.clock.memory import available_bytes, filled, stream_rates, working_set_bytes
 from roofline.clock.timers import timer_for
 from roofline.core.precision import Precision
 from roofline.core.units import show
@@ -133,7 +133,7 @@ def memory_rows(options: argparse.Namespace, idle: list[float]) -> list[dict[str
                 keep_best(theirs[name], {"C with OpenMP": float(value)})
             idle.append(quiet(options.patience))
             clock = clock_of(options)
-            found = stream_rates("cpu", timer_for("cpu", clock), size_bytes=size, seconds=2.5, clock=clock)
+            found = stream_rates(filled("cpu", size), timer_for("cpu", clock), seconds=3.0, clock=clock)
             keep_best(ours, {name: rate.best for name, rate in found.items()})
             if options.one_thread:
                 continue  # The other programs know the wall clock only.

@@ -9,11 +9,11 @@ import pytest
 from roofline import machines
 from roofline.cli.calibrate import text
 from roofline.cli.main import run
-from roofline.clock import ceilings
+from roofline.clock import ceilings, environment
 from roofline.clock.ceilings import Ceilings, with_ceilings
 from roofline.core.machine import Ceiling, Machine
 from roofline.core.precision import Precision
-from roofline.machines.calibration import Calibration, SweepPoint, calibration
+from roofline.machines.calibration import Calibration, SweepPoint, WorkingSet, calibration
 from roofline.report.calibration import render
 
 FOUND = Ceilings(
@@ -32,6 +32,11 @@ FOUND = Ceilings(
     streams={"read": 10e9, "copy": 12e9, "triad": 15e9, "update": 20e9},
     sweep_precision="fp32",
     sweep=(SweepPoint("triad", 1 / 6, 2.4e9), SweepPoint("mm", 8.0, 108e9), SweepPoint("mm", 128.0, 270e9)),
+    held_bytes=16 * 2**20,
+    working_sets=(
+        WorkingSet(2**20, {"read": 90e9, "write": 50e9, "copy": 80e9, "triad": 85e9, "update": 99e9}),
+        WorkingSet(2**28, {"read": 10e9, "write": 6e9, "copy": 12e9, "triad": 15e9, "update": 20e9}),
+    ),
     agreement={"memory bandwidth": 0.97, "fp32 GEMM": 1.02},
     measured_on="2026-01-31",
 )
@@ -43,6 +48,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(ceilings, "full", lambda *a, **k: FOUND)
     monkeypatch.setattr(ceilings, "quick", lambda *a, **k: FOUND)
+    monkeypatch.setattr(environment, "busy_fraction", lambda: 0.0)
     return tmp_path
 
 
@@ -61,6 +67,8 @@ def test_a_calibration_is_a_machine_file_with_the_same_ceilings(folder, capsys):
     whole = msgspec.json.decode(path.read_bytes(), type=Calibration)
     assert whole.sweep == FOUND.sweep
     assert whole.agreement == FOUND.agreement
+    assert whole.working_sets == FOUND.working_sets
+    assert found.last_level_cache_bytes == 16 * 2**20
     capsys.readouterr()
     assert run(["devices", str(path)]) == 0
     assert "15.0 GB/s  measured" in capsys.readouterr().out
@@ -89,12 +97,21 @@ def test_a_doubtful_calibration_is_not_kept_for_measure(folder, monkeypatch, cap
     assert "not kept" in talk
 
 
+def test_a_calibration_of_busy_cores_is_not_kept_for_measure(folder, monkeypatch, capsys):
+    monkeypatch.setattr(environment, "busy_fraction", lambda: 0.5)
+    assert run(["calibrate"]) == 0
+    assert kept(folder) == []
+    assert "other programs keep 50.0 % of the cores busy" in capsys.readouterr().err
+
+
 def test_the_screen_shows_the_sweep_the_agreement_and_fits_80_columns(folder, capsys):
     run(["calibrate"])
     out = capsys.readouterr().out
     assert "two measurements agree within 10.0 % (they differ by 3.00 % at most)" in out
     # 8 FLOP/B · 15 GB/s = 120 GFLOP/s, of which 108 were reached; 270 of 300 GFLOP/s.
     assert out.count("90.0 % of the FP32 roof") == 2
+    assert "1.00 MiB   90.0 GB/s   50.0 GB/s   80.0 GB/s   85.0 GB/s" in out
+    assert "a program here gets 16.0 MiB" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -129,8 +146,10 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_minute_begins(fo
 
 
 def measured_machine() -> Calibration:
-    cpu = Machine(key="cpu", name="Some <CPU>", kind="cpu", multiprocessors=2)
-    return calibration(with_ceilings(cpu, FOUND), sweep=FOUND.sweep, sweep_precision="fp32")
+    cpu = Machine(key="cpu", name="Some <CPU>", kind="cpu", multiprocessors=2, cache_bytes={"l3": 2**26})
+    return calibration(
+        with_ceilings(cpu, FOUND), sweep=FOUND.sweep, sweep_precision="fp32", working_sets=FOUND.working_sets
+    )
 
 
 def test_the_picture_has_every_roof_in_sight_and_names_what_is_out_of_it():
@@ -141,6 +160,9 @@ def test_the_picture_has_every_roof_in_sight_and_names_what_is_out_of_it():
         "BF16 2.00 TFLOP/s",
         "FP32 300 GFLOP/s",
         "ridge point 20.0 FLOP/B",
+        "L3 64.0 MiB, 16.0 MiB of it held",
+        "1.00 MiB",
+        "256 MiB",
     ):
         assert label in drawn
     assert "FP8 24.0 MFLOP/s" not in drawn
@@ -156,7 +178,7 @@ def test_the_same_calibration_gives_the_same_picture(folder):
 
 
 def test_a_machine_without_a_sweep_is_drawn_by_its_ceilings():
-    bare = msgspec.structs.replace(measured_machine(), sweep=(), sweep_precision="")
+    bare = msgspec.structs.replace(measured_machine(), sweep=(), sweep_precision="", working_sets=())
     assert "no sweep was measured" in render(bare, "svg").decode()
 
 

@@ -16,7 +16,7 @@ import torch
 from roofline.analysis import judge
 from roofline.analysis.findings import reason_above
 from roofline.clock.gemm import product
-from roofline.clock.memory import stream_rates
+from roofline.clock.memory import filled, stream_rates
 from roofline.clock.sweep import STREAM_INTENSITY
 from roofline.core.machine import Ceiling, Machine
 from roofline.core.precision import Precision
@@ -112,7 +112,7 @@ def test_memory_rates_count_named_bytes_and_say_so() -> None:
         return 0.1 * calls
 
     ticks = iter(range(10**6))
-    rates = stream_rates("cpu", timer, size_bytes=4 * elements, seconds=1.0, clock=lambda: float(next(ticks)))
+    rates = stream_rates(filled("cpu", 4 * elements), timer, seconds=1.0, clock=lambda: float(next(ticks)))
     read_only, copied, added = elements, elements // 2, elements // 3
     assert rates["read"].best * 0.1 == pytest.approx(4 * read_only)
     assert rates["copy"].best * 0.1 == pytest.approx((4 + 4) * copied)

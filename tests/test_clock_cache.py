@@ -37,6 +37,7 @@ def measured(monkeypatch):
 
     quick.doubts = ()
     monkeypatch.setattr(cache, "quick", quick)
+    monkeypatch.setattr(cache, "busy_fraction", lambda: 0.0)
     return quick, runs
 
 
@@ -83,15 +84,31 @@ def test_kept_ceilings_of_zero_are_not_taken(measured):
     assert ceilings_for("cpu", CPU).dram.value == 1e9
 
 
-def test_unsteady_ceilings_are_used_but_not_kept(measured, folder):
-    quick, _ = measured
+def test_unsteady_ceilings_are_used_and_measured_anew_next_time(measured):
+    quick, runs = measured
     quick.doubts = ("measured read bandwidth is unsteady",)
     said = []
     found = ceilings_for("cpu", CPU, progress=said.append)
     assert found.dram.value == 1e9
     assert "unsteady" in found.notes[-1]
-    assert "not kept" in said[-1]
-    assert not folder.exists()
+    assert "measured anew" in said[-1]
+    quick.doubts = ()
+    assert ceilings_for("cpu", CPU).dram.value == 2e9
+    assert ceilings_for("cpu", CPU).dram.value == 2e9
+    assert len(runs) == 2
+
+
+def test_ceilings_of_a_busy_machine_serve_until_it_is_quiet(measured, monkeypatch):
+    _, runs = measured
+    monkeypatch.setattr(cache, "busy_fraction", lambda: 0.7)
+    ceilings_for("cpu", CPU)
+    said = []
+    assert ceilings_for("cpu", CPU, progress=said.append).dram.value == 1e9
+    assert "doubtful (other programs keep 70.0 % of the cores busy" in said[0]
+    assert len(runs) == 1
+    monkeypatch.setattr(cache, "busy_fraction", lambda: 0.1)
+    assert ceilings_for("cpu", CPU).dram.value == 2e9
+    assert ceilings_for("cpu", CPU).dram.value == 2e9
 
 
 def test_a_cache_folder_that_cannot_be_made_is_a_warning_not_an_error(measured, tmp_path, monkeypatch):

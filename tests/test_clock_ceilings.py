@@ -12,7 +12,7 @@ from roofline.clock.ceilings import Ceilings, disagreements, inversions, measure
 from roofline.clock.gemm import gemm_rate, product
 from roofline.clock.guarded import Plan
 from roofline.clock.launch import launch_cost
-from roofline.clock.memory import cache_rates, stream_rates, working_set_bytes
+from roofline.clock.memory import cache_rates, filled, stream_rates, working_set_bytes
 from roofline.clock.sustained import (
     ImplausibleError,
     Sustained,
@@ -133,12 +133,32 @@ def test_working_sets_are_four_times_the_cache_within_a_quarter_of_the_memory():
 
 def test_stream_bytes_are_those_that_the_program_names():
     clock, size = FakeClock(), 6 * 4096 * 4
-    rates = stream_rates("cpu", fake_timer(clock, 0.1), size_bytes=size, seconds=1.0, clock=clock)
+    rates = stream_rates(filled("cpu", size), fake_timer(clock, 0.1), seconds=1.0, clock=clock)
     # All kernels share one buffer: halves for a copy, thirds for a triad, so each names all of it once.
     # An update in place reads and writes all of it.
-    assert {name: r.best for name, r in rates.items()} == pytest.approx(
-        {"read": size / 0.1, "copy": size / 0.1, "triad": size / 0.1, "update": 2 * size / 0.1}
-    )
+    once = dict.fromkeys(("read", "write", "copy", "triad"), size / 0.1)
+    assert {name: r.best for name, r in rates.items()} == pytest.approx({**once, "update": 2 * size / 0.1})
+
+
+def test_a_machine_is_counted_with_what_its_cache_holds(toy):
+    found = with_ceilings(toy, ceilings_with(held_bytes=400_000))
+    assert found.last_level_cache_bytes == 400_000
+    assert found.cache_bytes == toy.cache_bytes
+    assert "a program here gets 391 KiB" in " ".join(found.notes)
+    assert with_ceilings(toy, ceilings_with(held_bytes=None)).last_level_cache_bytes == 1_000_000
+
+
+def ceilings_with(**more):
+    bandwidth = {"dram": Ceiling(80e9, "measured")}
+    return Ceilings(matrix={}, vector={}, bandwidth=bandwidth, launch_s=Ceiling(1e-6, "measured"), streams={}, **more)
+
+
+def test_a_slow_first_product_does_not_end_the_search():
+    # Each call takes 2 ms whatever its size, as when another program holds a core: larger products must be tried.
+    clock = FakeClock()
+    found = gemm_rate(Precision.FP32, "cpu", fake_timer(clock, 0.002), seconds=0.3, clock=clock, largest=512)
+    m, n, k = map(int, found.what.split("x"))
+    assert m * n * k >= 512**3
 
 
 def test_cache_rates_count_every_pass_over_the_row():
@@ -235,6 +255,7 @@ def patched(monkeypatch, gemm=1e9, streams=(20e9, 15e9, 18e9, 30e9), disagreemen
         return steady(gemm, disagreement)
 
     monkeypatch.setattr(guarded, "gemm_rate", fake_gemm)
+    monkeypatch.setattr(guarded, "filled", lambda *a: None)
     monkeypatch.setattr(
         guarded, "stream_rates", lambda *a, **k: {n: steady(v) for n, v in zip(names, streams, strict=True)}
     )
@@ -329,10 +350,21 @@ def test_measured_ceilings_replace_those_of_the_machine_and_the_rest_stays(toy):
     assert "fp16 has no measured ceiling: no such product" in found.notes
 
 
-def test_a_tiny_real_calibration_of_this_cpu_gives_every_ceiling():
+@pytest.fixture
+def one_thread():
+    """Threads that wait for one another lose whole time slices on busy cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_a_tiny_real_calibration_of_this_cpu_gives_every_ceiling(one_thread):
     plan = Plan(
         gemm_s=dict.fromkeys((Precision.FP32, Precision.BF16), 0.05),
         memory_s=0.05,
+        held_s=0.02,
+        sets_s=0.05,
         cache_s=0.02,
         launch_s=0.0,
         working_set_bytes=2**20,
@@ -344,6 +376,8 @@ def test_a_tiny_real_calibration_of_this_cpu_gives_every_ceiling():
     found = measure_ceilings("cpu", CPU, plan, progress=said.append)
     assert {Precision.FP32, Precision.BF16} == set(found.matrix) | set(map(Precision, found.refused))
     assert set(found.bandwidth) == {"l1", "l2", "dram"}
+    assert found.working_sets[-1].size_bytes == pytest.approx(2**20, rel=0.05)
+    assert set(found.working_sets[0].streams) == set(found.streams) == {"read", "write", "copy", "triad", "update"}
     assert all(c.value > 0 and c.source for c in (*found.matrix.values(), *found.bandwidth.values()))
     assert "GEMM bf16" in said
 

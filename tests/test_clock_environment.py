@@ -58,4 +58,4 @@ def test_work_of_this_process_is_not_taken_for_that_of_others(monkeypatch):
     monkeypatch.setattr(clock_environment, "_ticks", lambda: next(ticks))
     monkeypatch.setattr(clock_environment.os, "sysconf", lambda name: 100)
     monkeypatch.setattr(clock_environment.time, "process_time", lambda: next(spent))
-    assert clock_environment._busy() == pytest.approx(5 / 20)
+    assert clock_environment.busy_fraction() == pytest.approx(5 / 20)

@@ -44,9 +44,10 @@ def command(device: str, is_quick: bool, as_json: bool, outputs: tuple[Path, ...
     check_device(device)
     begin = time.perf_counter()
     from roofline.clock.ceilings import full, quick, with_ceilings
-    from roofline.clock.environment import busy_warning, environment
+    from roofline.clock.environment import busy_fraction, busy_sentence
 
-    if busy := busy_warning(environment(device)):
+    busy = busy_sentence(busy_fraction())
+    if busy:
         say(f"warning: {busy}")
     identity = machines.detect(device)
     ceilings = (quick if is_quick else full)(device, identity, progress=_progress(begin))
@@ -54,11 +55,12 @@ def command(device: str, is_quick: bool, as_json: bool, outputs: tuple[Path, ...
         with_ceilings(identity, ceilings),
         sweep=ceilings.sweep,
         sweep_precision=ceilings.sweep_precision,
+        working_sets=ceilings.working_sets,
         launches_s=ceilings.launches_s,
         agreement=ceilings.agreement,
         seconds=time.perf_counter() - begin,
     )
-    _keep(measured, ceilings.doubts)
+    _keep(measured, ceilings.doubts, busy)
     document = msgspec.json.format(msgspec.json.encode(measured), indent=2) + b"\n"
     for output in outputs:
         _write(measured, output, document)
@@ -74,6 +76,7 @@ def text(identity: Machine, measured: Calibration) -> str:
 
     lines = [sheet(measured)]
     lines += [f"launch     {show(s, 's')} {_WAYS[way]}" for way, s in measured.launches_s.items()]
+    lines += _working_sets(measured)
     lines += _sweep(measured)
     lines += _against_datasheet(identity, measured)
     lines += _agreement(measured)
@@ -100,13 +103,13 @@ def _progress(begin: float) -> Callable[[str], None]:
     return lambda line: say(f"{time.perf_counter() - begin:4.0f} s  {line}")
 
 
-def _keep(measured: Calibration, doubts: tuple[str, ...]) -> None:
+def _keep(measured: Calibration, doubts: tuple[str, ...], busy: str | None) -> None:
     """Keep the result for `roofline measure`, unless a later, quieter one should take its place."""
     from roofline.cli.common import say
     from roofline.clock.cache import keep
     from roofline.errors import RooflineError
 
-    if doubts:
+    if doubts or busy:
         for doubt in doubts:
             say(f"warning: {doubt}")
         say("not kept for roofline measure; stop other programs and run again: roofline calibrate")
@@ -129,6 +132,18 @@ def _write(measured: Calibration, output: Path, document: bytes) -> None:
 
     write_whole(output, render(measured, "svg" if output.suffix == ".svg" else "png"))
     say(f"wrote {output}")
+
+
+def _working_sets(measured: Calibration) -> list[str]:
+    """What one op sustains by the size of its working set, from the first cache to beyond the last."""
+    if not measured.working_sets:
+        return []
+    kinds = ("read", "write", "copy", "triad")
+    lines = [f"{'sets':<10} {'working set':>12}" + "".join(f"{kind:>12}" for kind in kinds)]
+    for row in measured.working_sets:
+        rates = "".join(f"{show(row.streams[kind], 'B/s'):>12}" for kind in kinds)
+        lines.append(f"{'':<10} {show(row.size_bytes, 'B', capacity=True):>12}{rates}")
+    return lines
 
 
 def _sweep(measured: Calibration) -> list[str]:

@@ -9,13 +9,24 @@ import msgspec
 import torch
 
 from roofline.clock.ceilings import quick, with_ceilings
+from roofline.clock.environment import busy_fraction, busy_sentence
 from roofline.clock.timers import Progress
 from roofline.core.machine import Machine
 from roofline.core.run import write_whole
 from roofline.errors import RooflineError
 
 # Raise when what a ceiling means changes, so that older files are measured anew.
-VERSION = 2
+VERSION = 3
+
+
+class Kept(Machine, frozen=True, kw_only=True):
+    """A machine with its measured ceilings as it is kept.
+
+    Attributes:
+        doubts: Why they may be wrong; the next quiet moment measures them anew.
+    """
+
+    doubts: tuple[str, ...] = ()
 
 
 def ceilings_for(
@@ -23,7 +34,8 @@ def ceilings_for(
 ) -> Machine:
     """Give the machine with its sustained ceilings: from the cache folder, else measured now and kept there.
 
-    Unsteady ceilings are not kept; the machine's notes say so.
+    Ceilings that are unsteady, or were measured while other programs kept the cores busy, serve until the cores are
+    quiet.
 
     Args:
         device: Where to measure.
@@ -35,40 +47,49 @@ def ceilings_for(
         ImplausibleError: Measuring gives nothing that can be believed.
     """
     say = progress or (lambda _: None)
-    path = cache_file(machine)
-    kept = None if refresh else _load(path, machine, say)
-    if kept:
-        return kept
+    kept = None if refresh else kept_ceilings(machine, say)
+    if kept and not kept.doubts:
+        return _plain(kept)
+    busy = busy_sentence(busy_fraction())
+    if kept and busy:
+        say(f"warning: the kept ceilings are doubtful ({'; '.join(kept.doubts)})")
+        return _plain(kept)
     ceilings = quick(device, machine, progress=progress)
     measured = with_ceilings(machine, ceilings)
-    if ceilings.doubts:
-        say(f"warning: {'; '.join(ceilings.doubts)}: these ceilings are used now but not kept")
-        return measured
+    doubts = (*filter(None, [busy]), *ceilings.doubts)
+    if doubts:
+        say(f"warning: {'; '.join(doubts)}: these ceilings are measured anew when the machine is quiet")
     try:
-        keep(measured)
+        keep(measured, doubts)
     except (OSError, RooflineError) as error:
         say(f"warning: the measured ceilings can't be kept for next time: {error}")
     return measured
 
 
-def kept_ceilings(machine: Machine) -> Machine | None:
+def kept_ceilings(machine: Machine, progress: Progress | None = None) -> Kept | None:
     """The machine with the ceilings kept for it; None where there are none to use. Measures nothing.
 
     Args:
         machine: Its identity, without measured ceilings.
+        progress: Told in words why a kept file can't be used.
     """
-    return _load(cache_file(machine), machine, lambda _: None)
+    return _load(cache_file(machine), machine, progress or (lambda _: None))
 
 
-def keep(machine: Machine) -> Path:
+def keep(machine: Machine, doubts: tuple[str, ...] = ()) -> Path:
     """Save a machine with its measured ceilings, such as those of a full calibration, for `ceilings_for`.
+
+    Args:
+        machine: Measured.
+        doubts: Why its ceilings may be wrong.
 
     Raises:
         RunFileError, OSError: The cache folder can't be written.
     """
     path = cache_file(machine)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return write_whole(path, msgspec.json.format(msgspec.json.encode(machine), indent=2) + b"\n")
+    kept = msgspec.json.encode({**msgspec.structs.asdict(machine), "doubts": doubts})
+    return write_whole(path, msgspec.json.format(kept, indent=2) + b"\n")
 
 
 def cache_file(machine: Machine) -> Path:
@@ -90,7 +111,11 @@ def cache_folder() -> Path:
     return Path.home() / ".cache" / "roofline"
 
 
-def _load(path: Path, machine: Machine, say: Progress) -> Machine | None:
+def _plain(kept: Kept) -> Machine:
+    return Machine(**{name: getattr(kept, name) for name in Machine.__struct_fields__})
+
+
+def _load(path: Path, machine: Machine, say: Progress) -> Kept | None:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -99,7 +124,7 @@ def _load(path: Path, machine: Machine, say: Progress) -> Machine | None:
         say(f"warning: the kept ceilings can't be read ({error.strerror}); measuring anew")
         return None
     try:
-        kept = msgspec.json.decode(data, type=Machine)
+        kept = msgspec.json.decode(data, type=Kept)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         say(f"warning: the kept ceilings are damaged ({error}); measuring anew")
         return None

@@ -12,14 +12,15 @@ import torch
 from roofline.clock.guarded import Bench, Plan, believed_gemm, believed_gemms, believed_streams
 from roofline.clock.launch import launch_cost, launches
 from roofline.clock.links import link_rates
-from roofline.clock.memory import cache_rates
+from roofline.clock.memory import CEILING_STREAMS, cache_rates
 from roofline.clock.sustained import Sustained, unsteady
 from roofline.clock.sweep import intensity_sweep, stream_points
 from roofline.clock.timers import Clock, Progress, find_device, timer_for
+from roofline.clock.working_sets import held_bytes, working_sets
 from roofline.core.machine import Ceiling, Level, Machine
 from roofline.core.precision import Precision
 from roofline.core.units import percent, show
-from roofline.machines.calibration import SweepPoint
+from roofline.machines.calibration import SweepPoint, WorkingSet
 
 # Where an fp32 product runs: on a CPU, matrix and vector work share the FMA units (fp64 too); on NVIDIA without
 # TF32, on the CUDA cores; on AMD, on the matrix cores, which tell nothing of the vector rate.
@@ -38,7 +39,9 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
         vector: By precision, FLOP/s.
         bandwidth: By level, B/s.
         launch_s: Host time of one empty op, s.
-        streams: Read, copy, triad and update rates of memory, B/s.
+        streams: Rates of memory by kind of traffic, B/s.
+        held_bytes: What the last-level cache holds, where less than its capacity, B.
+        working_sets: Rates by size of the working set.
         refused: What could not be measured, and why.
         doubts: What was measured but is unsteady, and how much.
         launches_s: What launching costs by way, s (see `launch.launches`).
@@ -53,6 +56,8 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
     bandwidth: Mapping[Level, Ceiling]
     launch_s: Ceiling
     streams: Mapping[str, float]
+    held_bytes: int | None = None
+    working_sets: tuple[WorkingSet, ...] = ()
     refused: Mapping[str, str] = {}
     doubts: tuple[str, ...] = ()
     launches_s: Mapping[str, float] = {}
@@ -70,7 +75,7 @@ def quick(
     An unsteady rate is no refusal here but a doubt, so that a busy machine still gets an answer.
     """
     gemm_s = {Precision.FP32: 0.8, Precision.BF16: 0.8, Precision.FP16: 0.3, Precision.FP64: 0.4, Precision.INT8: 0.4}
-    plan = Plan(gemm_s=_for(device, gemm_s), memory_s=1.2, times_cache=2, strict=False)
+    plan = Plan(gemm_s=_for(device, gemm_s), memory_s=1.2, held_s=0.6, times_cache=2, strict=False)
     return measure_ceilings(device, machine, plan, progress=progress, clock=clock)
 
 
@@ -79,12 +84,21 @@ def full(
 ) -> Ceilings:
     """Measure in under 60 s on two cores, for `roofline calibrate`.
 
-    As `quick`, longer, and: each cache, the links of a GPU, the sweep over intensities, and the main rates once more
-    at the end, to see whether two measurements agree.
+    As `quick`, longer, and: each cache, working sets of all sizes, the links of a GPU, the sweep over intensities,
+    and the main rates once more at the end, to see whether two measurements agree.
     """
     gemm_s = {Precision.FP32: 5.0, Precision.BF16: 5.0, Precision.FP16: 2.0, Precision.FP64: 3.0}
     gemm_s |= {Precision.INT8: 2.0, Precision.FP8: 1.0}
-    plan = Plan(gemm_s=_for(device, gemm_s), memory_s=7.0, cache_s=2.0, launch_s=0.5, sweep_s=6.0, repeat_s=2.0)
+    plan = Plan(
+        gemm_s=_for(device, gemm_s),
+        memory_s=6.0,
+        held_s=1.5,
+        sets_s=4.0,
+        cache_s=2.0,
+        launch_s=0.5,
+        sweep_s=6.0,
+        repeat_s=2.0,
+    )
     return measure_ceilings(device, machine, plan, progress=progress, clock=clock)
 
 
@@ -121,7 +135,11 @@ def measure_ceilings(
         say=progress or (lambda _: None),
     )
     # Memory first: a CPU clocks down under matrix work and needs a while to recover.
-    streams = believed_streams(bench, plan.memory_s)
+    buffer = bench.buffer()
+    streams = believed_streams(bench, buffer, plan.memory_s)
+    held = _held(bench, buffer)
+    sets = _working_sets(bench, buffer)
+    del buffer
     gemm, refused = believed_gemms(bench)
     levels = {**_caches(bench), **_links(bench)}
     bench.say("launch cost")
@@ -132,6 +150,8 @@ def measure_ceilings(
     found = _assemble(streams, levels, gemm, refused, launch, fp32_on=_fp32_engine(device))
     return msgspec.structs.replace(
         found,
+        held_bytes=held,
+        working_sets=sets,
         launches_s=more_launches,
         sweep=sweep,
         sweep_precision=sweep_precision,
@@ -168,6 +188,31 @@ def inversions(levels: Mapping[Level, float]) -> tuple[str, ...]:
         f"{near} bandwidth of {show(levels[near], 'B/s')} is below that of {far} ({show(levels[far], 'B/s')})"
         for near, far in pairwise(order)
         if levels[near] < (1 - AGREEMENT) * levels[far]
+    )
+
+
+def _held(bench: Bench, buffer: torch.Tensor) -> int | None:
+    """On a CPU only: a GPU's launches outlast the reading of what its L2 holds."""
+    machine, plan = bench.machine, bench.plan
+    if not plan.held_s or not bench.on_cpu or not machine.cache_bytes:
+        return None
+    bench.say("what the last-level cache holds")
+    return held_bytes(
+        buffer, bench.timer, machine.cache_bytes, seconds=plan.held_s, clock=bench.clock, window_s=plan.window_s
+    )
+
+
+def _working_sets(bench: Bench, buffer: torch.Tensor) -> tuple[WorkingSet, ...]:
+    if not bench.plan.sets_s:
+        return ()
+    bench.say("working sets")
+    return working_sets(
+        buffer,
+        bench.timer,
+        smallest_bytes=min(bench.machine.cache_bytes.values(), default=2**20),
+        seconds=bench.plan.sets_s,
+        clock=bench.clock,
+        window_s=bench.plan.window_s,
     )
 
 
@@ -223,7 +268,7 @@ def _repeat(bench: Bench, streams: dict[str, Sustained], gemm: dict[Precision, S
     ratios = {}
     # What is unsteady now is told as a disagreement, not refused.
     bench = msgspec.structs.replace(bench, plan=msgspec.structs.replace(bench.plan, strict=False))
-    again = believed_streams(bench, bench.plan.repeat_s)
+    again = believed_streams(bench, bench.buffer(), bench.plan.repeat_s)
     first, second = (_best_stream(rates) for rates in (streams, again))
     ratios["memory bandwidth"] = second.best / first.best
     streams |= {name: rate for name, rate in again.items() if rate.best > streams[name].best}
@@ -236,7 +281,7 @@ def _repeat(bench: Bench, streams: dict[str, Sustained], gemm: dict[Precision, S
 
 
 def _best_stream(streams: Mapping[str, Sustained]) -> Sustained:
-    return max((streams[name] for name in ("read", "copy", "triad")), key=lambda s: s.best)
+    return max((streams[name] for name in CEILING_STREAMS), key=lambda s: s.best)
 
 
 def _assemble(
@@ -248,7 +293,7 @@ def _assemble(
     *,
     fp32_on: Engine,
 ) -> Ceilings:
-    rates = {f"{name} bandwidth": s for name, s in streams.items() if name != "update"}
+    rates = {f"{name} bandwidth": streams[name] for name in CEILING_STREAMS}
     rates |= {f"{level} bandwidth": s for level, s in levels.items()}
     rates |= {f"{p} GEMM rate": s for p, s in gemm.items()}
     bandwidth = {level: _ceiling(s, _LEVEL_TEXT.get(level, "read, all cores: {}")) for level, s in levels.items()}
@@ -275,6 +320,12 @@ def with_ceilings(machine: Machine, ceilings: Ceilings) -> Machine:
             "an update in place exceeds the memory ceiling, as it is free of write-allocate: "
             "such ops may run above the roof"
         )
+    if ceilings.held_bytes:
+        capacity = max(machine.cache_bytes.values(), default=0)
+        notes.append(
+            f"of the last-level cache of {show(capacity, 'B', capacity=True)}, a program here gets "
+            f"{show(ceilings.held_bytes, 'B', capacity=True)}: it is shared, or a part is reserved"
+        )
     notes += [f"{name} has no measured ceiling: {why}" for name, why in ceilings.refused.items()]
     notes += [f"{doubt}; stop other programs and run: roofline calibrate" for doubt in ceilings.doubts]
     return msgspec.structs.replace(
@@ -283,6 +334,7 @@ def with_ceilings(machine: Machine, ceilings: Ceilings) -> Machine:
         vector={**machine.vector, **ceilings.vector},
         bandwidth={**machine.bandwidth, **ceilings.bandwidth},
         streams=ceilings.streams,
+        held_bytes=ceilings.held_bytes,
         launch_s=ceilings.launch_s,
         read_on=ceilings.measured_on,
         notes=(*machine.notes, *notes),

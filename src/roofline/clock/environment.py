@@ -60,16 +60,34 @@ def environment(device: str = "cpu") -> dict[str, Any]:
         "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         "commit": _commit(),
         "load_average": _load(),
-        "busy_fraction": _busy(),
+        "busy_fraction": busy_fraction(),
     }
+
+
+def busy_fraction() -> float | None:
+    """Share of the cores' time that other programs take, watched for 0.1 s; None where the system doesn't tell."""
+    before, own_s = _ticks(), time.process_time()
+    if before is None:
+        return None
+    time.sleep(_WATCH_S)
+    after, own_s = _ticks(), time.process_time() - own_s
+    if after is None:
+        return None
+    idle, total = (b - a for a, b in zip(before, after, strict=True))
+    own = own_s * os.sysconf("SC_CLK_TCK")
+    return round(min(1.0, max(0.0, (total - idle - own) / total)), 3) if total else 0.0
 
 
 def busy_warning(described: dict[str, Any]) -> str | None:
     """Say that other programs were running when the environment was described; None if it was quiet."""
-    busy = described.get("busy_fraction")
-    if busy is None or busy <= BUSY_FRACTION:
+    return busy_sentence(described.get("busy_fraction"))
+
+
+def busy_sentence(fraction: float | None) -> str | None:
+    """Say that other programs keep this share of the cores busy, if that is enough to disturb a measurement."""
+    if fraction is None or fraction <= BUSY_FRACTION:
         return None
-    return f"other programs keep {percent(busy)} of the cores busy: times may be too long and ceilings too low"
+    return f"other programs keep {percent(fraction)} of the cores busy: times may be too long and ceilings too low"
 
 
 def _version(package: str) -> str | None:
@@ -163,20 +181,6 @@ def _commit() -> str | None:
 def _load() -> float | None:
     """Mean number of running processes over the last minute."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
-
-
-def _busy() -> float | None:
-    """Share of the cores' time that other programs take; None where the system doesn't tell."""
-    before, own_s = _ticks(), time.process_time()
-    if before is None:
-        return None
-    time.sleep(_WATCH_S)
-    after, own_s = _ticks(), time.process_time() - own_s
-    if after is None:
-        return None
-    idle, total = (b - a for a, b in zip(before, after, strict=True))
-    own = own_s * os.sysconf("SC_CLK_TCK")
-    return round(min(1.0, max(0.0, (total - idle - own) / total)), 3) if total else 0.0
 
 
 def _ticks() -> tuple[int, int] | None:

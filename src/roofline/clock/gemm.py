@@ -101,11 +101,12 @@ def _search(
     """Rate and shape of the candidates, each from the best of a few calls."""
     start = clock()
     found: list[tuple[float, Shape]] = []
+    last_s = last_flops = 0.0
     for shape in _shapes(largest):
         flops = 2.0 * shape[0] * shape[1] * shape[2]
-        best = max((rate for rate, _ in found), default=0.0)
-        expected_s = flops / best if best else 0.0
-        if expected_s > seconds / 10 or clock() - start + 4 * expected_s > seconds / 2:
+        # From the last shape, not from the best rate: the time of small ones is that of the call, and tells nothing.
+        expected_s = last_s * flops / last_flops if last_flops else 0.0
+        if expected_s > seconds / 10 or clock() - start + 4 * expected_s > seconds:
             break
         try:
             step = product(precision, device, shape)
@@ -113,6 +114,7 @@ def _search(
         except torch.OutOfMemoryError:
             break
         took_s = min(timer(step, 1) for _ in range(5 if expected_s < _SHORT_S else 2))
+        last_s, last_flops = took_s, flops
         found.append((flops / took_s if took_s > 0 else 0.0, shape))
     return found
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import msgspec
+import torch
 
 from roofline.clock.gemm import gemm_rate
-from roofline.clock.memory import available_bytes, stream_rates, working_set_bytes
+from roofline.clock.memory import CEILING_STREAMS, available_bytes, filled, stream_rates, working_set_bytes
 from roofline.clock.sustained import HINT, WINDOW_S, ImplausibleError, Sustained, believe, cpu_limit, unsteady
 from roofline.clock.timers import Clock, Progress, Timer, find_device
 from roofline.core.machine import Machine
@@ -25,7 +26,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         gemm_s: By precision, s.
-        memory_s: Read, copy, triad and update together, s.
+        memory_s: All kinds of traffic together, s.
+        held_s: What the last-level cache holds; 0: leave it out, s.
+        sets_s: Rates by working set; 0: leave them out, s.
         cache_s: All caches together; 0: leave them out, s.
         launch_s: Launch cost, s.
         sweep_s: The sweep over intensities; 0: leave it out, s.
@@ -39,6 +42,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     gemm_s: Mapping[Precision, float]
     memory_s: float
+    held_s: float = 0.0
+    sets_s: float = 0.0
     cache_s: float = 0.0
     launch_s: float = 0.1
     sweep_s: float = 0.0
@@ -77,13 +82,18 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def working_set_bytes(self) -> int:
         """Bytes to stream over."""
+        largest = max(self.machine.cache_bytes.values(), default=0)
         return self.plan.working_set_bytes or working_set_bytes(
-            self.machine.last_level_cache_bytes, available_bytes(self.device), times_cache=self.plan.times_cache
+            largest, available_bytes(self.device), times_cache=self.plan.times_cache
         )
 
+    def buffer(self) -> torch.Tensor:
+        """Random numbers to stream over."""
+        return filled(self.device, self.working_set_bytes)
 
-def believed_streams(bench: Bench, seconds: float) -> dict[str, Sustained]:
-    """Read, copy, triad and update rates of memory, B/s.
+
+def believed_streams(bench: Bench, buffer: torch.Tensor, seconds: float) -> dict[str, Sustained]:
+    """Rates of memory by kind of traffic, B/s.
 
     Raises:
         ImplausibleError: Twice nothing that can be believed.
@@ -93,15 +103,14 @@ def believed_streams(bench: Bench, seconds: float) -> dict[str, Sustained]:
 
     def measure() -> dict[str, Sustained]:
         found = stream_rates(
-            bench.device,
+            buffer,
             bench.timer,
-            size_bytes=bench.working_set_bytes,
             seconds=seconds,
             clock=bench.clock,
             window_s=bench.plan.window_s,
             progress=bench.say,
         )
-        for name in ("read", "copy", "triad"):
+        for name in CEILING_STREAMS:
             believe(f"{name} bandwidth", "B/s", found[name], limit=limit, limit_text="1.5 × the datasheet's")
             _refuse_unsteady(bench.plan, f"{name} bandwidth", found[name])
         believe(

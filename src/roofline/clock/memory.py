@@ -4,7 +4,7 @@ Convention: bytes are those that the program names, as STREAM counts them: a cop
 stores through its cache also reads each line before it overwrites it (write-allocate), which is not counted: the
 bus then moves 3/2 of a copy's bytes and 4/3 of a triad's. Counts of ops follow the same convention, so the two
 compare. An update in place names the line that it reads anyway, so it is free of write-allocate and its rate may
-lie above the others; it is measured for the record.
+lie above the others; a plain write pays for write-allocate the most. Both are measured for the record.
 """
 
 import os
@@ -21,7 +21,11 @@ from roofline.core.machine import Level
 TIMES_CACHE = 4
 MEMORY_FRACTION = 0.25
 SMALLEST_WORKING_SET = 256 * 2**20
+# The memory ceiling is the best of these.
+CEILING_STREAMS = ("read", "copy", "triad")
 _FLOAT = 4
+# The buffer has rows of this many numbers; six rows divide into halves and thirds.
+_COLUMNS = 1024
 
 
 def working_set_bytes(cache_bytes: int, available_bytes: int, *, times_cache: int = TIMES_CACHE) -> int:
@@ -44,33 +48,32 @@ def available_bytes(device: str) -> int:
 
 
 def stream_rates(
-    device: str,
+    buffer: torch.Tensor,
     timer: Timer,
     *,
-    size_bytes: int,
     seconds: float,
     clock: Clock,
     window_s: float = 10e-3,
     progress: Progress | None = None,
 ) -> dict[str, Sustained]:
-    """Read, copy, triad and update rates over one working set, B/s.
+    """Read, write, copy, triad and update rates over one working set, B/s.
 
     - read: the better of a sum and a matrix-vector product, N bytes
+    - write: a = 1, N bytes
     - copy: b = a, 2 N bytes
     - triad: c = a + 3 b, 3 N bytes
-    - update: a = 3 a in place, 2 N bytes
+    - update: a = -a in place, 2 N bytes
 
     Args:
-        device: Where.
-        timer: Of that device.
-        size_bytes: All operands of a kernel together, B.
+        buffer: From `filled`: all operands of a kernel together.
+        timer: Of its device.
         seconds: Time to spend, about, s.
         clock: Monotonic, in s.
         window_s: Least length of a window, s.
         progress: Told in words what is going on.
     """
     found: dict[str, Sustained] = {}
-    kernels = list(_kernels(device, size_bytes))
+    kernels = list(_kernels(buffer))
     for name, what, nbytes, step in kernels:
         if progress:
             progress(f"memory: {name}")
@@ -120,14 +123,35 @@ def cache_rates(
     return found
 
 
-def _kernels(device: str, size_bytes: int) -> Iterator[tuple[str, str, float, Step]]:
+def filled(device: str, size_bytes: int) -> torch.Tensor:
+    """Random numbers, one block repeated: drawing every one would take longer than all the measuring.
+
+    Args:
+        device: Where.
+        size_bytes: About how many bytes.
+
+    Returns:
+        (rows, 1024) float32; the rows divide by 6.
+    """
+    rows = max(6, size_bytes // (_FLOAT * _COLUMNS) // 6 * 6)
+    random = torch.Generator(device=device).manual_seed(0)
+    block = torch.rand((min(rows, 1024), _COLUMNS), device=device, generator=random)
+    buffer = torch.empty((rows, _COLUMNS), device=device)
+    for part in buffer.split(len(block)):
+        part.copy_(block[: len(part)])
+    return buffer
+
+
+def part(buffer: torch.Tensor, size_bytes: int) -> torch.Tensor:
+    """The first rows of a buffer from `filled`, about this many bytes: a smaller one of the same kind."""
+    return buffer[: max(6, size_bytes // (_FLOAT * _COLUMNS) // 6 * 6)]
+
+
+def _kernels(buffer: torch.Tensor) -> Iterator[tuple[str, str, float, Step]]:
     """Name, description, bytes per call and step of each kernel; all share one buffer."""
-    columns = 1024
-    rows = max(6, size_bytes // (_FLOAT * columns) // 6 * 6)
-    buffer = _filled(device, rows, columns)
-    total = float(buffer.numel() * _FLOAT)
-    vector = torch.ones(columns, device=device)
-    result = torch.empty(rows, device=device)
+    total = float(buffer.nbytes)
+    vector = torch.ones(_COLUMNS, device=buffer.device)
+    result = torch.empty(len(buffer), device=buffer.device)
     a, b = buffer.chunk(2)
     x, y, z = buffer.chunk(3)
     yield "read", "torch.mv", total, lambda: torch.mv(buffer, vector, out=result)
@@ -136,16 +160,7 @@ def _kernels(device: str, size_bytes: int) -> Iterator[tuple[str, str, float, St
     yield "triad", "torch.add with alpha", total, lambda: torch.add(x, y, alpha=3.0, out=z)
     # By −1, so that repetition neither overflows nor decays into subnormal numbers, which are slow.
     yield "update", "Tensor.mul_", 2 * total, lambda: buffer.mul_(-1.0)
-
-
-def _filled(device: str, rows: int, columns: int) -> torch.Tensor:
-    """Random numbers, one block repeated: drawing every one would take longer than all the measuring."""
-    random = torch.Generator(device=device).manual_seed(0)
-    block = torch.rand((min(rows, 1024), columns), device=device, generator=random)
-    buffer = torch.empty((rows, columns), device=device)
-    for part in buffer.split(len(block)):
-        part.copy_(block[: len(part)])
-    return buffer
+    yield "write", "Tensor.fill_", total, lambda: buffer.fill_(1.0)
 
 
 def _row_sums(row_bytes: int, device: str, total_bytes: int = 64 * 2**20) -> tuple[Step, float]:

@@ -43,6 +43,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         launch_s: Time that one empty op costs the host, s.
         memory_bytes: Capacity of the device's memory.
         cache_bytes: Capacity by cache level; the largest is the last-level cache.
+        held_bytes: What the last-level cache really holds for one program, measured, B: a cache that is shared, or
+            of which a virtual machine gets a part, holds less than its capacity. None: not measured, or all of it.
         multiprocessors: SMs, CUs or cores.
         boost_hz: Boost clock.
         tdp_w: Power limit by default.
@@ -63,6 +65,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     launch_s: Ceiling | None = None
     memory_bytes: int | None = None
     cache_bytes: Mapping[Level, int] = {}
+    held_bytes: int | None = None
     multiprocessors: int | None = None
     boost_hz: float | None = None
     tdp_w: float | None = None
@@ -111,8 +114,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def last_level_cache_bytes(self) -> int:
-        """Capacity of the largest cache; 0 where none is known."""
-        return max(self.cache_bytes.values(), default=0)
+        """What the largest cache holds: its capacity unless less was measured; 0 where none is known."""
+        return self.held_bytes or max(self.cache_bytes.values(), default=0)
 
     def ridge_point(self, precision: Precision) -> float:
         """Intensity at which compute and memory bind alike: peak / bandwidth, FLOP/B."""

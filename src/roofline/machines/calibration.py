@@ -21,12 +21,25 @@ class SweepPoint(msgspec.Struct, frozen=True):
     flops_per_s: float
 
 
+class WorkingSet(msgspec.Struct, frozen=True):
+    """What one torch op sustains over a working set of some size.
+
+    Attributes:
+        size_bytes: All operands together, B.
+        streams: Rate by kind of traffic, as `Machine.streams`, B/s.
+    """
+
+    size_bytes: int
+    streams: Mapping[str, float]
+
+
 class Calibration(Machine, frozen=True, kw_only=True):
     """A machine file with all that `roofline calibrate` saw; `--machine` takes it as it takes any machine.
 
     Attributes:
         sweep_precision: What the sweep computed in.
         sweep: From low to high intensity: the measured roofline.
+        working_sets: Rates over working sets from the first cache to beyond the last.
         launches_s: What launching costs by way ("eager", "round trip", "graph"), s.
         agreement: By ceiling, second measurement / first: how far a repetition agrees.
         seconds: Time that all of it took, s.
@@ -34,6 +47,7 @@ class Calibration(Machine, frozen=True, kw_only=True):
 
     sweep_precision: str = ""
     sweep: tuple[SweepPoint, ...] = ()
+    working_sets: tuple[WorkingSet, ...] = ()
     launches_s: Mapping[str, float] = {}
     agreement: Mapping[str, float] = {}
     seconds: float = 0.0

@@ -8,6 +8,7 @@ from roofline.core.precision import Precision
 from roofline.core.roof import attainable
 from roofline.core.units import show
 from roofline.machines.calibration import Calibration
+from roofline.report import working_sets
 from roofline.report.palette import BOUNDS, STAR
 from roofline.report.points import decades, tick
 
@@ -21,6 +22,8 @@ _LEFT, _RIGHT = 0.05, 4.0
 def render(machine: Calibration, form: Literal["png", "svg"]) -> bytes:
     """Draw the measured roofline: memory and cache slopes, the roofs of all precisions, the sweep's points.
 
+    Beside it the bandwidth by working set, where that was measured.
+
     Args:
         machine: A full calibration; one without a sweep is drawn as its ceilings alone.
         form: The picture's format.
@@ -30,11 +33,16 @@ def render(machine: Calibration, form: Literal["png", "svg"]) -> bytes:
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE}):
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(10.0, 6.2), dpi=150, facecolor="white")
-        plot = figure.add_axes((0.09, 0.13, 0.87, 0.70))
-        figure.text(0.03, 0.955, f"Measured roofline of {machine.name}", fontsize=12, fontweight="bold", va="top")
+        # Two panels where there are working sets to show, else the roofline alone.
+        wide = 1.6 if machine.working_sets else 1.0
+        figure = Figure(figsize=(10.0 * wide, 6.2), dpi=150, facecolor="white")
+        plot = figure.add_axes((0.09 / wide, 0.13, 0.87 / wide, 0.70))
+        left = 0.03 / wide
+        figure.text(left, 0.955, f"Measured roofline of {machine.name}", fontsize=12, fontweight="bold", va="top")
         head = "\n".join(wrap(_sentence(machine), 130))
-        figure.text(0.03, 0.91, head, fontsize=9, color="#333333", va="top")
+        figure.text(left, 0.91, head, fontsize=9, color="#333333", va="top")
+        if machine.working_sets:
+            working_sets.draw(figure.add_axes((0.675, 0.17, 0.31, 0.66)), machine)
         _frame(plot, machine)
         _roofs(plot, machine)
         _points(plot, machine)

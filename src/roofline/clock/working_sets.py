@@ -1,0 +1,101 @@
+"""Memory bandwidth by the size of the working set, and how much the last-level cache really holds."""
+
+from collections.abc import Mapping
+
+import torch
+
+from roofline.clock.memory import part, stream_rates
+from roofline.clock.sustained import sustain
+from roofline.clock.timers import Clock, Timer
+from roofline.core.machine import Level
+from roofline.machines.calibration import WorkingSet
+
+_SMALLEST = 24 * 2**10
+# A cache that reads less than this much faster than what lies behind it can't be told from it.
+_STEP = 1.25
+_HALVINGS = 2
+
+
+def working_sets(
+    buffer: torch.Tensor,
+    timer: Timer,
+    *,
+    smallest_bytes: int,
+    seconds: float,
+    clock: Clock,
+    window_s: float = 10e-3,
+) -> tuple[WorkingSet, ...]:
+    """The rates of `stream_rates` over working sets that double, up to the whole buffer.
+
+    One rate is that of a torch op, its call included: the smallest sets show what the call costs, not the cache.
+
+    Args:
+        buffer: From `filled`.
+        timer: Of its device.
+        smallest_bytes: Where to begin, B.
+        seconds: Time to spend, about, s.
+        clock: Monotonic, in s.
+        window_s: Least length of a window, s.
+    """
+    sizes = [buffer.nbytes]
+    while sizes[-1] // 2 >= max(smallest_bytes, _SMALLEST):
+        sizes.append(sizes[-1] // 2)
+    found = []
+    for size in reversed(sizes):
+        some = part(buffer, size)
+        rates = stream_rates(some, timer, seconds=seconds / len(sizes), clock=clock, window_s=window_s)
+        found.append(WorkingSet(some.nbytes, {name: rate.best for name, rate in rates.items()}))
+    return tuple(found)
+
+
+def held_bytes(
+    buffer: torch.Tensor,
+    timer: Timer,
+    capacities: Mapping[Level, int],
+    *,
+    seconds: float,
+    clock: Clock,
+    window_s: float = 10e-3,
+) -> int | None:
+    """How much the last-level cache really holds: the largest set that is read at its rate rather than memory's, B.
+
+    Sets double from twice the cache below up to the buffer; the set where the rate falls through the geometric mean
+    of the fastest and of the largest set is then narrowed down to within a fifth.
+
+    Args:
+        buffer: From `filled`: larger than the cache.
+        timer: Of its device.
+        capacities: By level, B.
+        seconds: Time to spend, about, s.
+        clock: Monotonic, in s.
+        window_s: Least length of a window, s.
+
+    Returns:
+        None where all that the cache has is held, or where its rate can't be told from memory's.
+    """
+    below, capacity = ([0, *sorted(capacities.values())])[-2:]
+    whole = buffer.nbytes
+    sizes: list[int] = []
+    while (size := 2 * max(below, 2**20) << len(sizes)) < whole:
+        sizes.append(size)
+    sizes.append(whole)
+    share_s = seconds / (len(sizes) + _HALVINGS)
+
+    def rate(size: int) -> float:
+        some = part(buffer, size)
+        found = sustain(
+            "sum", some.nbytes, lambda: torch.sum(some), timer, seconds=share_s, clock=clock, window_s=window_s
+        )
+        return found.best
+
+    rates = [rate(size) for size in sizes]
+    fastest, memory = max(rates), rates[-1]
+    if whole <= capacity or fastest < _STEP * memory:
+        return None
+    between = (fastest * memory) ** 0.5
+    last = max(i for i, r in enumerate(rates) if r >= between)
+    low, high = sizes[last], sizes[last + 1]
+    for _ in range(_HALVINGS):
+        middle = int((low * high) ** 0.5)
+        low, high = (middle, high) if rate(middle) >= between else (low, middle)
+    return low if low < capacity else None
