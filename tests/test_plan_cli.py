@@ -81,6 +81,24 @@ def test_a_limit_that_no_batch_keeps_exits_with_3(capsys):
     assert "limit" in screen(capsys, *ASKED, "--itl", "30ms")
 
 
+def test_a_limit_that_no_point_of_a_sweep_keeps_exits_with_3(capsys):
+    # 15.0 GB of weights at 3.35 TB/s take 4.5 ms.
+    assert run([*ASKED, "--sweep", "batch=1:8", "--itl", "1 ms"]) == 3
+    assert "over the limit" in capsys.readouterr().out
+    assert "frontier" in screen(capsys, *ASKED, "--sweep", "batch=1:8", "--itl", "9 ms")
+    # Five tokens verified at once share the step.
+    assert "over" not in screen(capsys, *ASKED, "--sweep", "batch=1", "--itl", "1 ms", "--tokens", "5")
+
+
+def test_options_that_a_model_has_use_for_are_taken(capsys):
+    h100 = ["--machine", "h100-sxm"]
+    screen(capsys, "plan", "qwen3-vl-8b", *h100, "--phase", "prefill", "--images", "2")
+    screen(capsys, "plan", "whisper-tiny", *h100, "--source", "100")
+    screen(capsys, "plan", "deepseek-v2-lite", *h100, "--latent", "expanded", "--ep", "2", "--tp", "2")
+    screen(capsys, *ASKED, "--phase", "train", "--zero", "3", "--dp", "2", "--batch", "2", "--recompute", "full")
+    screen(capsys, *ASKED, "--draft", "llama-3.2-1b", "--acceptance", "0.9")
+
+
 def test_the_napkin_needs_no_config(capsys):
     out = screen(capsys, "plan", "--params", "70e9", "--machine", "h100-sxm")
     assert "41.8 ms per step  23.9 tokens/s" in out
@@ -121,6 +139,27 @@ def test_a_config_file_its_folder_and_a_report_work(capsys, tmp_path):
         (["plan", "llama-3-8b", "--machine", "h100"], "ambiguous"),
         (["plan", "no/such.json", "--machine", "h100-sxm"], "no config"),
         ([*ASKED, "--phase", "train", "--itl", "3 ms"], "time per token"),
+        ([*ASKED, "--phase", "train", "--itl", "3 ms", "--sweep", "batch=1:4"], "time per token"),
+        ([*ASKED, "--images", "2", "--phase", "prefill"], "--images changes nothing here: it is for models with"),
+        ([*ASKED, "--sweep", "images=1:4"], "--images changes nothing here"),
+        (["plan", "qwen3-vl-8b", "--machine", "h100-sxm", "--images", "2"], "which read the images"),
+        ([*ASKED, "--source", "9"], "--source changes nothing here: it is for models that read a second sequence"),
+        ([*ASKED, "--latent", "expanded"], "--latent changes nothing here: it is for models with latent attention"),
+        ([*ASKED, "--ep", "2", "--tp", "2"], "--ep changes nothing here: it is for models with experts"),
+        ([*ASKED, "--zero", "3", "--dp", "2"], "--zero changes nothing here: it is for --phase train"),
+        ([*ASKED, "--zero", "3", "--phase", "train"], "more than one replica"),
+        ([*ASKED, "--recompute", "full"], "--recompute changes nothing here"),
+        ([*ASKED, "--chunk", "512"], "--chunk changes nothing here"),
+        ([*ASKED, "--phase", "train", "--context", "9"], "--context changes nothing here"),
+        ([*ASKED, "--phase", "train", "--kv", "fp8"], "--kv changes nothing here"),
+        (["plan", "--params", "7e9", "--context", "9", "--machine", "h100-sxm"], "--context changes nothing here"),
+        ([*ASKED, "--acceptance", "0.9"], "--acceptance needs --draft"),
+        ([*ASKED, "--num-devices", "2"], "--num-devices needs --tokens-per-s"),
+        ([*ASKED, "--itl", "9 ms", "--machine", "mi300x"], "--itl is a question of one plan"),
+        ([*ASKED, "--draft", "mtp", "--sweep", "batch=1:4"], "--draft is a question of one plan"),
+        ([*ASKED, "--price-per-hour", "nan"], '"nan" is no amount'),
+        ([*ASKED, "--price-per-hour", "inf"], '"inf" is no amount'),
+        ([*ASKED, "--draft", "mtp", "--acceptance", "nan"], '"nan" is no amount'),
     ],
 )
 def test_what_is_wrong_is_one_line_and_a_hint(capsys, arguments, says):

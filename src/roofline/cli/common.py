@@ -1,5 +1,6 @@
 """Options and talk that several commands share."""
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -36,6 +37,17 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"{error.message}; {error.hint}", param, ctx)
         if number <= 0:
             self.fail(f'"{value}" must be above 0 {self.unit}', param, ctx)
+        return number
+
+
+class Amount(click.FloatRange):
+    """A number in a range; what is no number, or without end, is in none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the number."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f'"{value}" is no amount', param, ctx)
         return number
 
 

@@ -1,73 +1,22 @@
 """`roofline plan`: how fast a language model can decode, prefill or train, on what, without running it."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from roofline.cli.common import Peak, Quantity, options, output_options
+from roofline.cli.common import Peak, Quantity, output_options
+from roofline.cli.plan_options import check_questions, question_options, split_options, step_options
 from roofline.cli.stdout import emit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from roofline.core.machine import Machine
     from roofline.plan.planner import Plan
 
-F = TypeVar("F", bound=Callable[..., Any])
-_PRECISIONS = ("bf16", "fp16", "fp32", "tf32", "fp8", "int8", "fp4")
 # Narrow precisions are those of weights and products; activations between ops stay in BF16.
 _NARROW = {"fp8": "fp8", "int8": "int8", "fp4": "nvfp4"}
-
-
-def _whole(name: str, text: str, least: int = 1, default: int | None = None) -> Callable[[F], F]:
-    return click.option(name, type=click.IntRange(min=least), default=default, help=text)
-
-
-step_options = options(
-    click.option("--phase", type=click.Choice(["decode", "prefill", "train"]), default="decode", show_default=True),
-    _whole("--batch", "Sequences, all replicas together.  [default: 1]"),
-    _whole("--context", "Tokens in the cache before the step.  [default: 1024 in decode, else 0]", 0),
-    _whole("--tokens", "New tokens per sequence.  [default: 1 in decode, else 2048]"),
-    click.option("--precision", type=click.Choice(_PRECISIONS), help="Of products.  [default: the config's]"),
-    click.option("--weights", metavar="FORMAT", help="bf16, fp8, int8, int4-g128, mxfp4, nvfp4, q4_k, q8_0 …"),
-    click.option("--kv", metavar="FORMAT", help="Of the KV cache: bf16, fp8, int8 …"),
-    _whole("--chunk", "Tokens per pass of a chunked prefill."),
-    _whole("--images", "Images per sequence, for models with a vision tower.", 0),
-    _whole("--source", "Tokens of the encoder's sequence, for encoder–decoder models."),
-    click.option(
-        "--recompute", type=click.Choice(["none", "full"]), default="none", help="Training recomputes layers."
-    ),
-    _whole("--microbatches", "Micro-batches per step."),
-    click.option(
-        "--latent", type=click.Choice(["auto", "absorbed", "expanded"]), default="auto", help="How MLA runs."
-    ),
-)
-split_options = options(
-    *(
-        _whole(f"--{name}", text, default=1)
-        for name, text in {
-            "tp": "Tensor parallelism.",
-            "pp": "Pipeline stages.",
-            "dp": "Replicas.",
-            "ep": "Expert parallelism, over tp · dp.",
-            "cp": "Context parallelism.",
-        }.items()
-    ),
-    click.option("--zero", type=click.IntRange(0, 3), default=0, help="ZeRO stage over dp; 3 is FSDP."),
-    _whole("--node", "Devices per node, joined by NVLink.", default=8),
-    click.option("--network", type=Quantity("B/s"), help='Between nodes, per device and direction: "50 GB/s".'),
-    click.option("--nvlink", type=Quantity("B/s"), help="Override the link within a node."),
-)
-question_options = options(
-    click.option("--draft", metavar="CONFIG|mtp", help="Speculative decoding: the model that proposes."),
-    _whole("--draft-tokens", "Tokens proposed per step.", default=4),
-    click.option("--acceptance", type=click.FloatRange(0, 1), default=0.7, help="Chance that one is accepted."),
-    click.option("--sweep", "sweeps", multiple=True, metavar="NAME=FROM:TO", help="batch=1:512; again for a grid."),
-    click.option("--itl", type=Quantity("s"), help='Largest batch within this time per token: "30 ms".'),
-    click.option("--tokens-per-s", type=Quantity(""), help="A measured throughput, all devices: its MFU, HFU, MBU."),
-    _whole("--num-devices", "Devices of that throughput.  [default: the plan's]"),
-    click.option("--price-per-hour", type=click.FloatRange(min=0), help="Of one device: cost per million tokens."),
-)
 
 
 @click.command()
@@ -89,6 +38,7 @@ def command(output: Path | None, as_json: bool, **chosen: Any) -> int:
     from roofline.cli.common import check_output
 
     check_output(output)
+    check_questions(chosen)
     if chosen["sweeps"]:
         return _sweep(chosen, as_json, output)
     plans = _plans(chosen)
@@ -149,25 +99,40 @@ def _several(plans: "list[Plan]", chosen: dict[str, Any], as_json: bool, output:
 
 
 def _sweep(chosen: dict[str, Any], as_json: bool, output: Path | None) -> int:
+    import msgspec
+
+    from roofline.errors import UsageError
     from roofline.plan.compare import sweep_table
     from roofline.plan.document import sweep_document
-    from roofline.plan.sweep import grid, read_sweep
+    from roofline.plan.sweep import grid, keeps, read_sweep
+    from roofline.plan.unused import refuse_unused
 
     architecture, workload, parallel = _asked(chosen)
     sweeps = [read_sweep(text) for text in chosen["sweeps"]]
+    if chosen["itl"] and workload.phase != "decode":
+        raise UsageError("--itl is a limit of time per token", "leave --phase at decode")
+    load, split = (msgspec.structs.replace(p, **_largest(p, sweeps)) for p in (workload, parallel))
+    refuse_unused(architecture, load, split)
     points = list(grid(architecture, _machines(chosen), sweeps, workload, parallel))
     _write_json(sweep_document(points), output)
     if as_json:
         _print_json(sweep_document(points))
     else:
         _print(sweep_table(points, chosen["itl"]))
-    return 0
+    return 3 if chosen["itl"] and not any(keeps(p, chosen["itl"]) for p in points) else 0
+
+
+def _largest(part: Any, sweeps: "Sequence[tuple[str, Sequence[int]]]") -> dict[str, int]:
+    """The largest value of every field that is varied."""
+    return {name: max(values) for name, values in sweeps if name in part.__struct_fields__}
 
 
 def _plans(chosen: dict[str, Any]) -> "list[Plan]":
     from roofline.plan.planner import plan
+    from roofline.plan.unused import refuse_unused
 
     architecture, workload, parallel = _asked(chosen)
+    refuse_unused(architecture, workload, parallel)
     draft = _draft(chosen)
     return [plan(architecture, machine, workload, parallel, draft) for machine in _machines(chosen)]
 

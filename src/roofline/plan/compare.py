@@ -81,7 +81,7 @@ def _mark(p: Point, best: bool, limit_s: float | None) -> str:
         return p.why
     if p.fits is False:
         return "does not fit"
-    late = limit_s is not None and p.step_s is not None and p.step_s > limit_s
+    late = limit_s is not None and p.token_s is not None and p.token_s > limit_s
     return "over the limit" if late else "frontier" if best else ""
 
 

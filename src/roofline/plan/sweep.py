@@ -25,6 +25,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         devices: Devices.
         step_s: Step time, communication hidden as far as it goes; None where the point makes no sense.
         step_exposed_s: With no communication hidden.
+        token_s: Of these, per new token of a sequence: step_s / new tokens.
         tokens_per_s: All devices together.
         tokens_per_s_per_device: The same per device.
         mfu_fraction: At the roof.
@@ -40,6 +41,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     devices: int = 0
     step_s: float | None = None
     step_exposed_s: float | None = None
+    token_s: float | None = None
     tokens_per_s: float | None = None
     tokens_per_s_per_device: float | None = None
     mfu_fraction: float | None = None
@@ -137,6 +139,7 @@ def _point(made: Plan, values: dict[str, int]) -> Point:
         devices=made.setting.parallel.devices,
         step_s=found.step_s,
         step_exposed_s=found.step_exposed_s,
+        token_s=found.step_s * made.setting.workload.batch / found.tokens,
         tokens_per_s=found.tokens_per_s,
         tokens_per_s_per_device=found.tokens_per_s_per_device,
         mfu_fraction=found.mfu_fraction,
@@ -145,6 +148,11 @@ def _point(made: Plan, values: dict[str, int]) -> Point:
         memory_bytes=room.total_bytes,
         fits=room.fits,
     )
+
+
+def keeps(point: Point, limit_s: float) -> bool:
+    """Whether a point keeps a limit of time per token, at the roof, and fits as far as is known."""
+    return point.token_s is not None and point.token_s <= limit_s and point.fits is not False
 
 
 def frontier(points: Sequence[Point]) -> list[Point]:
