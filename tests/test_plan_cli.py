@@ -215,6 +215,21 @@ def test_a_field_that_is_no_size_is_one_short_line(capsys, tmp_path, field, spel
     assert max(map(len, error.splitlines())) < 300
 
 
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"moe_layer_freq": []}, "moe_layer_freq names 0 of 2 layers"),
+        ({"num_experts_per_tok": 9}, "a token goes to 9 of 4 experts"),
+    ],
+)
+def test_experts_that_contradict_each_other_are_refused(capsys, tmp_path, changes, says):
+    experts = {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    config = {**LLAMA, "model_type": "deepseek", **experts, **changes}
+    (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
+    assert run(["plan", str(tmp_path), "--machine", "h100-sxm"]) == 2
+    assert says in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("group", "scale_bits"), [(-1, 16 / 64), (32, 16 / 32)])
 def test_a_group_size_of_minus_one_is_a_scale_per_row(capsys, tmp_path, group, scale_bits):
     quantization = {"quant_method": "gptq", "bits": 4, "group_size": group, "sym": True}

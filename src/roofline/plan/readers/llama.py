@@ -195,6 +195,8 @@ def dense_layers(config: Config, kind: str, number: int) -> list[bool]:
         return [i not in sparse for i in range(number)]
     chosen = config.get("moe_layer_freq")
     if isinstance(chosen, Sequence) and not isinstance(chosen, str):
+        if len(chosen) != number:
+            raise UsageError(f"moe_layer_freq names {len(chosen)} of {number} layers", "check the config")
         return [not f for f in chosen]
     every = count(config, "moe_layer_freq", default=1)
     return [i < first_dense or i % every != 0 for i in range(number)]
@@ -207,7 +209,12 @@ def dense_mlp(config: Config, style: Style, kind: str) -> Mlp:
     return Mlp(width=size(config, *names), gated=style.gated, bias=bias)
 
 
-def _top(config: Config) -> int:
+def chosen_experts(config: Config) -> int:
+    """How many experts a token goes to.
+
+    Raises:
+        UsageError: More than there are.
+    """
     top = size(config, "num_experts_per_tok", "experts_per_token", "moe_topk", default=1)
     count = size(config, "n_routed_experts", "num_local_experts", "num_experts")
     if top > count:
@@ -220,20 +227,22 @@ def _routed(config: Config) -> Experts:
     width = size(config, "moe_intermediate_size")
     return Experts(
         count=size(config, "n_routed_experts", "num_experts"),
-        top=_top(config),
+        top=chosen_experts(config),
         width=width,
         shared=width * count(config, "n_shared_experts", "num_shared_experts"),
     )
 
 
 def _mixtral(config: Config) -> Experts:
-    return Experts(count=size(config, "num_local_experts"), top=_top(config), width=size(config, "intermediate_size"))
+    return Experts(
+        count=size(config, "num_local_experts"), top=chosen_experts(config), width=size(config, "intermediate_size")
+    )
 
 
 def _qwen(config: Config) -> Experts:
     return Experts(
         count=size(config, "num_experts", "num_local_experts"),
-        top=_top(config),
+        top=chosen_experts(config),
         width=size(config, "moe_intermediate_size"),
         shared=count(config, "shared_expert_intermediate_size"),
         shared_gate=bool(config.get("shared_expert_intermediate_size")),
@@ -242,13 +251,13 @@ def _qwen(config: Config) -> Experts:
 
 def _olmoe(config: Config) -> Experts:
     count = size(config, "num_experts", "num_local_experts")
-    return Experts(count=count, top=_top(config), width=size(config, "intermediate_size"))
+    return Experts(count=count, top=chosen_experts(config), width=size(config, "intermediate_size"))
 
 
 def _gpt_oss(config: Config) -> Experts:
     return Experts(
         count=size(config, "num_local_experts", "num_experts"),
-        top=_top(config),
+        top=chosen_experts(config),
         width=size(config, "intermediate_size"),
         bias=True,
         router_bias=True,
@@ -257,7 +266,7 @@ def _gpt_oss(config: Config) -> Experts:
 
 def _llama4(config: Config) -> Experts:
     width = size(config, "intermediate_size")
-    return Experts(count=size(config, "num_local_experts"), top=_top(config), width=width, shared=width)
+    return Experts(count=size(config, "num_local_experts"), top=chosen_experts(config), width=width, shared=width)
 
 
 _EXPERTS: dict[str, Callable[[Config], Experts]] = {

@@ -6,6 +6,7 @@ from roofline.errors import UsageError
 from roofline.plan.architecture import Architecture, Layer, Stack
 from roofline.plan.parts import Attention, DeltaNet, Experts, Mamba, Mamba2, Matrix, Mlp, Part
 from roofline.plan.readers.fields import MOST_LAYERS, Config, count, flag, max_context, size, tied
+from roofline.plan.readers.llama import chosen_experts
 
 
 def mamba(config: Config, name: str) -> Architecture:
@@ -81,7 +82,7 @@ def qwen3_next(config: Config, name: str) -> Architecture:
     shared = count(config, "shared_expert_intermediate_size")
     experts = Experts(
         count=size(config, "num_experts", "num_local_experts"),
-        top=size(config, "num_experts_per_tok"),
+        top=chosen_experts(config),
         width=size(config, "moe_intermediate_size"),
         shared=shared,
         shared_gate=bool(shared),
@@ -126,7 +127,7 @@ def _nemotron_experts(config: Config) -> Experts:
         raise UsageError("experts on a latent vector (moe_latent_size) are not known", "add --like nemotron_h")
     return Experts(
         count=size(config, "n_routed_experts"),
-        top=size(config, "num_experts_per_tok"),
+        top=chosen_experts(config),
         width=size(config, "moe_intermediate_size"),
         gated=False,
         shared=count(config, "moe_shared_expert_intermediate_size") * count(config, "n_shared_experts", default=1),
