@@ -274,3 +274,48 @@ def test_page_faults_save_at_most_their_cost_and_no_roof_time(one_thread_s: floa
     (advice,) = [a for a in judge(msgspec.structs.replace(run, timing=timing)).advice if "keep memory" in a.action]
     assert advice.saves_at_most_s == pytest.approx(saves_s)
     assert "100,000 page faults per step take 100 ms" in advice.evidence
+
+
+# 100 GB/s of memory behind a cache of 400 GB/s; the caches before it hold 1 kB.
+CPU = msgspec.structs.replace(
+    TOY,
+    kind="cpu",
+    bandwidth={"dram": Ceiling(100e9, "measured"), "l3": Ceiling(400e9, "measured")},
+    cache_bytes={"l2": 1_000, "l3": 1_000_000},
+)
+
+
+def cached_add(calls: int = 1) -> Run:
+    op = OpRecord(
+        name="aten.add",
+        precision=Precision.FP32,
+        calls=calls,
+        vector_flops=1e5,
+        bytes=OpBytes(operator=8e5, cached=0.0),
+        seconds=4e-6,
+    )
+    run = msgspec.structs.replace(run_of(op, wall=4e-6, compulsory=8e5), machine=CPU)
+    return msgspec.structs.replace(run, bytes=msgspec.structs.replace(run.bytes, cached=0.0))
+
+
+def test_what_stays_in_the_last_cache_still_passes_through_it() -> None:
+    # 8e5 B / 400 GB/s = 2 us, above 1e5 FLOP / 100 GFLOP/s = 1 us: the cache binds, which is memory's side.
+    judged = judge(cached_add())
+    assert judged.verdict is not None
+    assert judged.ops[0].bound == Bound.MEMORY
+    assert judged.ops[0].roof_s == pytest.approx(2e-6)
+    assert (judged.verdict.bound, judged.verdict.efficiency_fraction) == (Bound.MEMORY, pytest.approx(0.5))
+
+
+def test_calls_small_enough_for_the_inner_caches_do_not_wait_for_the_last() -> None:
+    judged = judge(cached_add(calls=1000))
+    assert (judged.ops[0].bound, judged.ops[0].roof_s) == (Bound.COMPUTE, pytest.approx(1e-6))
+
+
+def test_other_counts_of_bytes_do_not_pass_the_cache() -> None:
+    assert judge(cached_add(), origin="operator").ops[0].roof_s == pytest.approx(8e-6)
+
+
+def test_a_gpus_cache_rate_is_no_ceiling() -> None:
+    gpu = msgspec.structs.replace(CPU, kind="gpu")
+    assert judge(msgspec.structs.replace(cached_add(), machine=gpu)).ops[0].roof_s == pytest.approx(1e-6)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from roofline.clock.memory import filled
-from roofline.clock.working_sets import held_bytes, working_sets
+from roofline.clock.working_sets import last_cache, working_sets
 from test_clock_ceilings import FakeClock, fake_timer
 
 
@@ -33,18 +33,24 @@ def cached_timer(clock: FakeClock, holds: int, fast: float, slow: float) -> Call
     return timer
 
 
-@pytest.mark.parametrize("holds", [5 * 2**20, 10 * 2**20, 15 * 2**20])
+@pytest.mark.parametrize("holds", [5 * 2**20, 10 * 2**20, 13 * 2**20])
 def test_what_the_last_cache_holds_is_where_the_rate_of_reading_falls(holds):
     clock, capacities = FakeClock(), {"l2": 2**20, "l3": 16 * 2**20}
     timer = cached_timer(clock, holds, fast=50e9, slow=25e9)
-    found = held_bytes(filled("cpu", 32 * 2**20), timer, capacities, seconds=1.0, clock=clock)
+    rate, held = last_cache(filled("cpu", 32 * 2**20), timer, capacities, seconds=1.0, clock=clock)
     # Two halvings of a factor of two leave a quarter of it.
-    assert found <= holds <= 2**0.26 * found
+    assert held <= holds <= 2**0.26 * held
+    assert rate.best == pytest.approx(50e9)
 
 
-def test_a_cache_that_holds_all_it_has_or_is_as_slow_as_memory_is_not_corrected():
-    buffer, capacities = filled("cpu", 32 * 2**20), {"l2": 2**20, "l3": 8 * 2**20}
-    for holds, slow in ((8 * 2**20, 25e9), (2**20, 49e9)):
-        clock = FakeClock()
-        timer = cached_timer(clock, holds, fast=50e9, slow=slow)
-        assert held_bytes(buffer, timer, capacities, seconds=1.0, clock=clock) is None
+def test_a_cache_that_holds_all_it_has_is_taken_at_its_capacity():
+    clock, capacities = FakeClock(), {"l2": 2**20, "l3": 8 * 2**20}
+    timer = cached_timer(clock, 8 * 2**20, fast=50e9, slow=25e9)
+    found = last_cache(filled("cpu", 32 * 2**20), timer, capacities, seconds=1.0, clock=clock)
+    assert found[1] == 8 * 2**20
+
+
+def test_a_cache_as_slow_as_memory_tells_nothing():
+    clock, capacities = FakeClock(), {"l2": 2**20, "l3": 8 * 2**20}
+    timer = cached_timer(clock, 2**20, fast=50e9, slow=49e9)
+    assert last_cache(filled("cpu", 32 * 2**20), timer, capacities, seconds=1.0, clock=clock) is None

@@ -48,7 +48,7 @@ def _with_roofs(
     missing: dict[str, float] = {}
     for op in ops:
         try:
-            roof = roof_time(op.work(origin), machine)
+            roof = roof_time(op.work(origin, machine), machine)
         except MachineError as error:
             missing[error.message] = missing.get(error.message, 0.0) + op.executed_flops
             judged.append(msgspec.structs.replace(op, roof_s=None, bound=None, efficiency_fraction=None))

@@ -38,10 +38,11 @@ def decide(run: Run, budget: TimeBudget | None, origin: BytesOrigin) -> Verdict:
     """Decide which ceiling binds, from a Run whose ops have their roofs."""
     machine = run.machine
     assert machine is not None
-    works = [op.work(origin) for op in run.ops if op.roof_s is not None]
+    works = [op.work(origin, machine) for op in run.ops if op.roof_s is not None]
     moved = getattr(run.bytes, origin)
-    likely = _bound(works, moved, machine)
-    agreed = origin == "measured" or len({_bound(works, b, machine) for b in _interval(run, moved)}) == 1
+    likely = _bound(works, moved, machine, cache=True)
+    bounds = {likely, *(_bound(works, b, machine, cache=False) for b in _ends(run))}
+    agreed = origin == "measured" or len(bounds) == 1
     # Work that nobody counted can only move the program towards the compute roof.
     certain = agreed and (likely == Bound.COMPUTE or unknown_share(run) < _UNKNOWN_SHARE)
     if not any(w.matrix or w.vector or w.moved_bytes or w.network_bytes or w.node_bytes for w in works):
@@ -71,15 +72,17 @@ def decide(run: Run, budget: TimeBudget | None, origin: BytesOrigin) -> Verdict:
     return sentence(run, budget, verdict)
 
 
-def _bound(works: list[Work], moved: float, machine: Machine) -> Bound:
-    """The bound of all work together when it moves `moved` bytes."""
-    total = msgspec.structs.replace(sum(works, Work()), read_bytes=moved, written_bytes=0)
+def _bound(works: list[Work], moved: float, machine: Machine, *, cache: bool) -> Bound:
+    """The bound of all work together when it moves `moved` bytes, and all else passes the cache, or does not."""
+    total = sum(works, Work())
+    passed = total.cache_bytes if cache else 0
+    total = msgspec.structs.replace(total, read_bytes=moved, written_bytes=0, cache_bytes=passed)
     return roof_time(total, machine).bound
 
 
-def _interval(run: Run, moved: float) -> list[float]:
-    """The honest range of bytes: what any execution moves, what eager asks for, and the count judged by."""
-    ends = [run.bytes.compulsory, run.bytes.operator if run.bytes.fused is None else run.bytes.fused, moved]
+def _ends(run: Run) -> list[float]:
+    """The ends of the honest range of bytes: what any execution moves, and what eager, or fused code, asks for."""
+    ends = [run.bytes.compulsory, run.bytes.operator if run.bytes.fused is None else run.bytes.fused]
     return [b for b in ends if b is not None]
 
 

@@ -16,7 +16,7 @@ from roofline.clock.memory import CEILING_STREAMS, cache_rates
 from roofline.clock.sustained import Sustained, unsteady
 from roofline.clock.sweep import intensity_sweep, stream_points
 from roofline.clock.timers import Clock, Progress, find_device, timer_for
-from roofline.clock.working_sets import held_bytes, working_sets
+from roofline.clock.working_sets import last_cache, working_sets
 from roofline.core.machine import Ceiling, Level, Machine
 from roofline.core.precision import Precision
 from roofline.core.units import percent, show
@@ -137,11 +137,14 @@ def measure_ceilings(
     # Memory first: a CPU clocks down under matrix work and needs a while to recover.
     buffer = bench.buffer()
     streams = believed_streams(bench, buffer, plan.memory_s)
-    held = _held(bench, buffer)
+    last = _last_cache(bench, buffer)
     sets = _working_sets(bench, buffer)
     del buffer
     gemm, refused = believed_gemms(bench)
     levels = {**_caches(bench), **_links(bench)}
+    if last:
+        level = max(machine.cache_bytes, key=lambda name: machine.cache_bytes[name])
+        levels[level] = max(last[0], levels.get(level, last[0]), key=lambda s: s.best)
     bench.say("launch cost")
     launch = launch_cost(device, seconds=plan.launch_s, clock=clock)
     more_launches = launches(device, seconds=plan.launch_s, clock=clock) if plan.sweep_s else {}
@@ -150,7 +153,7 @@ def measure_ceilings(
     found = _assemble(streams, levels, gemm, refused, launch, fp32_on=_fp32_engine(device))
     return msgspec.structs.replace(
         found,
-        held_bytes=held,
+        held_bytes=_less(last[1], machine) if last else None,
         working_sets=sets,
         launches_s=more_launches,
         sweep=sweep,
@@ -191,15 +194,19 @@ def inversions(levels: Mapping[Level, float]) -> tuple[str, ...]:
     )
 
 
-def _held(bench: Bench, buffer: torch.Tensor) -> int | None:
+def _last_cache(bench: Bench, buffer: torch.Tensor) -> tuple[Sustained, int] | None:
     """On a CPU only: a GPU's launches outlast the reading of what its L2 holds."""
     machine, plan = bench.machine, bench.plan
     if not plan.held_s or not bench.on_cpu or not machine.cache_bytes:
         return None
-    bench.say("what the last-level cache holds")
-    return held_bytes(
+    bench.say("the last-level cache")
+    return last_cache(
         buffer, bench.timer, machine.cache_bytes, seconds=plan.held_s, clock=bench.clock, window_s=plan.window_s
     )
+
+
+def _less(held: int, machine: Machine) -> int | None:
+    return held if held < max(machine.cache_bytes.values()) else None
 
 
 def _working_sets(bench: Bench, buffer: torch.Tensor) -> tuple[WorkingSet, ...]:

@@ -27,7 +27,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         gemm_s: By precision, s.
         memory_s: All kinds of traffic together, s.
-        held_s: What the last-level cache holds; 0: leave it out, s.
+        held_s: How fast the last-level cache is and how much it holds; 0: leave it out, s.
         sets_s: Rates by working set; 0: leave them out, s.
         cache_s: All caches together; 0: leave them out, s.
         launch_s: Launch cost, s.

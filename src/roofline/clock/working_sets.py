@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 
 from roofline.clock.memory import part, stream_rates
-from roofline.clock.sustained import sustain
+from roofline.clock.sustained import Sustained, sustain
 from roofline.clock.timers import Clock, Timer
 from roofline.core.machine import Level
 from roofline.machines.calibration import WorkingSet
@@ -48,7 +48,7 @@ def working_sets(
     return tuple(found)
 
 
-def held_bytes(
+def last_cache(
     buffer: torch.Tensor,
     timer: Timer,
     capacities: Mapping[Level, int],
@@ -56,8 +56,8 @@ def held_bytes(
     seconds: float,
     clock: Clock,
     window_s: float = 10e-3,
-) -> int | None:
-    """How much the last-level cache really holds: the largest set that is read at its rate rather than memory's, B.
+) -> tuple[Sustained, int] | None:
+    """How fast the last-level cache is read, B/s, and how much it really holds, B.
 
     Sets double from twice the cache below up to the buffer; the set where the rate falls through the geometric mean
     of the fastest and of the largest set is then narrowed down to within a fifth.
@@ -71,7 +71,7 @@ def held_bytes(
         window_s: Least length of a window, s.
 
     Returns:
-        None where all that the cache has is held, or where its rate can't be told from memory's.
+        None where the cache's rate can't be told from memory's.
     """
     below, capacity = ([0, *sorted(capacities.values())])[-2:]
     whole = buffer.nbytes
@@ -81,21 +81,21 @@ def held_bytes(
     sizes.append(whole)
     share_s = seconds / (len(sizes) + _HALVINGS)
 
-    def rate(size: int) -> float:
+    def read(size: int) -> Sustained:
         some = part(buffer, size)
-        found = sustain(
-            "sum", some.nbytes, lambda: torch.sum(some), timer, seconds=share_s, clock=clock, window_s=window_s
+        what = f"sum over {size / 2**20:.0f} MiB"
+        return sustain(
+            what, some.nbytes, lambda: torch.sum(some), timer, seconds=share_s, clock=clock, window_s=window_s
         )
-        return found.best
 
-    rates = [rate(size) for size in sizes]
-    fastest, memory = max(rates), rates[-1]
-    if whole <= capacity or fastest < _STEP * memory:
+    found = [read(size) for size in sizes]
+    fastest, memory = max(found, key=lambda f: f.best), found[-1].best
+    if whole <= capacity or fastest.best < _STEP * memory:
         return None
-    between = (fastest * memory) ** 0.5
-    last = max(i for i, r in enumerate(rates) if r >= between)
+    between = (fastest.best * memory) ** 0.5
+    last = max(i for i, f in enumerate(found) if f.best >= between)
     low, high = sizes[last], sizes[last + 1]
     for _ in range(_HALVINGS):
         middle = int((low * high) ** 0.5)
-        low, high = (middle, high) if rate(middle) >= between else (low, middle)
-    return low if low < capacity else None
+        low, high = (middle, high) if read(middle).best >= between else (low, middle)
+    return fastest, low if high < capacity else capacity

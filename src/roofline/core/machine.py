@@ -117,6 +117,17 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         """What the largest cache holds: its capacity unless less was measured; 0 where none is known."""
         return self.held_bytes or max(self.cache_bytes.values(), default=0)
 
+    @property
+    def shared_cache(self) -> tuple[float, int] | None:
+        """Rate of a CPU's last-level cache, B/s, and what the caches before it hold, B; None where not measured.
+
+        A GPU has none here: no kernel of ours was seen to reach its L2's rate.
+        """
+        levels = sorted(self.cache_bytes, key=lambda level: self.cache_bytes[level])
+        if self.kind != "cpu" or not levels or levels[-1] not in self.bandwidth:
+            return None
+        return self.bandwidth[levels[-1]].value, self.cache_bytes[levels[-2]] if len(levels) > 1 else 0
+
     def ridge_point(self, precision: Precision) -> float:
         """Intensity at which compute and memory bind alike: peak / bandwidth, FLOP/B."""
         return self.matrix_peak(precision).value / self.dram.value

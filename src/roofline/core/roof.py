@@ -5,6 +5,8 @@ An op of F matrix FLOP, V vector FLOP and B bytes takes at best
     T_roof = max(Σ_p F_p / peak_p, Σ_p V_p / vector_peak_p, B / bandwidth)
 
 because the matrix engine, the vector engine and memory work at the same time. The largest term is the bound.
+Where bytes are counted behind a cache whose rate is known, the C bytes that pass through it take C / cache rate at
+least: that too is memory's term.
 """
 
 from collections.abc import Iterable
@@ -33,7 +35,7 @@ class RoofTime(msgspec.Struct, frozen=True):
     Attributes:
         matrix_s: Time that the matrix engine needs.
         vector_s: Time that the vector engine needs.
-        memory_s: Time that memory needs.
+        memory_s: Time that memory needs, or the last-level cache in front of it.
         network_s: Time that the network, or the links within a node, need.
     """
 
@@ -86,12 +88,16 @@ def roof_time(work: Work, machine: Machine) -> RoofTime:
         MachineError: A precision of the work has no rate on this machine.
     """
     network = machine.bandwidth.get("network") or machine.bandwidth.get("nvlink")
+    cache = machine.shared_cache
     node = machine.bandwidth.get("nvlink") or machine.bandwidth.get("pcie")
     vector = work.vector if machine.vector else {}
     return RoofTime(
         matrix_s=sum(f / machine.matrix_peak(Precision(p)).value for p, f in work.matrix.items() if f),
         vector_s=sum(f / machine.vector_peak(Precision(p)).value for p, f in vector.items() if f),
-        memory_s=work.moved_bytes / machine.dram.value if work.moved_bytes else 0.0,
+        memory_s=max(
+            work.moved_bytes / machine.dram.value if work.moved_bytes else 0.0,
+            work.cache_bytes / cache[0] if cache else 0.0,
+        ),
         network_s=max(
             work.network_bytes / network.value if network and work.network_bytes else 0.0,
             work.node_bytes / node.value if node and work.node_bytes else 0.0,

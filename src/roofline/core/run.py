@@ -113,14 +113,22 @@ class OpRecord(msgspec.Struct, frozen=True, kw_only=True):
     efficiency_fraction: float | None = None
     formula: Formula = "exact"
 
-    def work(self, origin: BytesOrigin | None = None) -> Work:
-        """The row as Work, with the bytes of `origin` (the best at hand for None), all counted as read."""
+    def work(self, origin: BytesOrigin | None = None, machine: Machine | None = None) -> Work:
+        """The row as Work, with the bytes of `origin` (the best at hand for None), all counted as read.
+
+        By `cached` bytes on a machine with a shared cache of known rate, what the op asks for passes through that
+        cache, unless a call is small enough for the caches before it.
+        """
+        moved, passed = self.bytes.by(origin), self.bytes.operator or 0.0
+        cache = machine.shared_cache if machine else None
+        through = cache is not None and moved == self.bytes.cached and passed / self.calls > cache[1]
         precision = self.precision or Precision.FP32
         return Work(
             matrix={precision: self.executed_flops} if self.executed_flops else {},
             needed={precision: self.needed_flops} if self.executed_flops else None,
             vector={precision: self.vector_flops} if self.vector_flops else {},
-            read_bytes=self.bytes.by(origin),
+            read_bytes=moved,
+            cache_bytes=passed if through else 0,
             network_bytes=self.network_bytes,
             node_bytes=self.node_bytes,
         )

@@ -19,6 +19,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
         vector: FLOP on the vector engine (elementwise, norms, softmax, reductions), by precision.
         read_bytes: Bytes read.
         written_bytes: Bytes written.
+        cache_bytes: Bytes that the last-level cache passes on, wherever they come from.
         network_bytes: Bytes that this rank sends over the network.
         node_bytes: Bytes that this rank sends over the links within its node.
     """
@@ -28,6 +29,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     vector: Flops = {}
     read_bytes: int | float = 0
     written_bytes: int | float = 0
+    cache_bytes: int | float = 0
     network_bytes: int | float = 0
     node_bytes: int | float = 0
 
@@ -61,6 +63,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
             vector=_sum((self.vector, other.vector)),
             read_bytes=self.read_bytes + other.read_bytes,
             written_bytes=self.written_bytes + other.written_bytes,
+            cache_bytes=self.cache_bytes + other.cache_bytes,
             network_bytes=self.network_bytes + other.network_bytes,
             node_bytes=self.node_bytes + other.node_bytes,
         )
@@ -72,6 +75,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
             vector={p: f * times for p, f in self.vector.items()},
             read_bytes=self.read_bytes * times,
             written_bytes=self.written_bytes * times,
+            cache_bytes=self.cache_bytes * times,
             network_bytes=self.network_bytes * times,
             node_bytes=self.node_bytes * times,
         )

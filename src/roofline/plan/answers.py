@@ -54,18 +54,18 @@ def answer(planned: "Plan") -> Answers:
     The pipeline: with M micro-batches and p stages, forward and backward take (M + p − 1) / M of a rank's own time;
     in decode a token passes all stages, and M ≥ p micro-batches keep them busy.
     """
-    roofs = [(op, roof_time(op.work("cached"), planned.machine)) for op in planned.records]
+    roofs = [(op, roof_time(op.work("cached", planned.machine), planned.machine)) for op in planned.records]
     talk = sum(r.total_s for op, r in roofs if _is_talk(op))
     work = sum(r.total_s for op, r in roofs if not _is_talk(op))
     late = sum(r.total_s for op, r in roofs if op.phase == "optimizer")
     longer = stretch(planned)
     # Hidden communication still takes its share of the memory's bandwidth.
-    together = sum((op.work("cached") for op in planned.records if op.phase != "optimizer"), Work())
+    together = sum((op.work("cached", planned.machine) for op in planned.records if op.phase != "optimizer"), Work())
     busy = max(work - late, talk, roof_time(together, planned.machine).total_s)
     hidden = busy * longer + late
     exposed = (work - late + talk) * longer + late
     tokens = _tokens(planned)
-    total = sum((op.work("cached") for op, _ in roofs), Work())
+    total = sum((op.work("cached", planned.machine) for op, _ in roofs), Work())
     peaks = roof_time(total, planned.machine)
     needed = sum(op.needed_flops for op in planned.records)
     executed = sum(op.executed_flops for op in planned.records)

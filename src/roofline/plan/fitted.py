@@ -47,7 +47,7 @@ def expect(ops: Iterable[OpRecord], machine: Machine) -> Expectation | None:
     used: set[Precision] = set()
     for op in ops:
         used |= {op.precision} if op.executed_flops and op.precision else set()
-        roof_s = roof_time(op.work("cached"), machine).total_s
+        roof_s = roof_time(op.work("cached", machine), machine).total_s
         if op.network_bytes or op.node_bytes:
             found: tuple[float, float, float] | None = (roof_s, roof_s, roof_s)
         else:

@@ -49,13 +49,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def roofs(self) -> list[float]:
         """Least time of every op, s, in the order of `records`."""
-        return [roof_time(op.work("cached"), self.machine).total_s for op in self.records]
+        return [roof_time(op.work("cached", self.machine), self.machine).total_s for op in self.records]
 
     def bound(self) -> Bound:
         """The ceiling that binds all ops together."""
         total = Work()
         for op in self.records:
-            total += op.work("cached")
+            total += op.work("cached", self.machine)
         return roof_time(total, self.machine).bound
 
     def expectation(self) -> Expectation | None:
