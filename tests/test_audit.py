@@ -395,7 +395,10 @@ def test_bad_input_is_one_clear_line(words: str, message: str, capsys: pytest.Ca
     assert len(said.splitlines()) <= 2
 
 
-def test_the_audits_in_the_documentation_are_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_audits_in_the_documentation_are_what_the_command_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     document = (Path(__file__).parents[1] / "docs/mfu.md").read_text("utf-8")
     shown = re.findall(r"```\n\$ roofline ((?:.*\\\n)*.*)\n((?:.*\n)*?)```", document)
     assert len(shown) == 3

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -305,6 +306,23 @@ def test_a_reader_who_does_not_read_on_is_no_error(arguments: list[str], code: i
     assert int(last) == code
     assert [line for line in talk if not line.startswith("wrote ")] == []
     assert (tmp_path / "x.md").exists() == ("-o" in arguments)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("arguments", [["report", "{run}"], ["devices", "mi300x"], CLAIM, ["audit", "{claim}"]])
+def test_every_screen_is_as_wide_as_columns_says(
+    arguments: list[str], width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    saved = resnet().save(tmp_path / "run.json")
+    monkeypatch.setenv("COLUMNS", str(width))
+    claim = ["llama-3.1-8b", "--machine", "h100-sxm", "--sequence", "8192", "--tokens-per-s", "10k", "--mfu", "45%"]
+    filled = [str(saved) if a == "{run}" else a for a in arguments if a != "{claim}"]
+    code, out, _ = outcome(capsys, *filled, *(claim if "{claim}" in arguments else []))
+    widest = max(map(len, out.splitlines()))
+    assert code == 0
+    # Rows of numbers are not cut; prose uses the room that there is.
+    assert widest <= max(width, 65)
+    assert widest > 60 or widest > width - 20
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the disk that is always full")

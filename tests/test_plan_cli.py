@@ -33,6 +33,32 @@ def test_a_plan_says_floor_rate_capacity_and_every_op_on_one_screen(capsys):
     assert max(map(len, out.splitlines())) <= 110
 
 
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ASKED,
+        ["plan", "deepseek-v3", "--machine", "h100-sxm", "--tp", "8", "--ep", "8", "--draft", "mtp"],
+        [*ASKED, "--machine", "a10", "--machine", "mi300x", "--machine", "b200", "--price-per-hour", "2"],
+        [*ASKED, "--phase", "train", "--tokens-per-s", "8000"],
+        [*ASKED, "--sweep", "batch=1:8", "--sweep", "tp=3,2"],
+        [*ASKED, "--sweep", "batch=1:8", "--itl", "1 ms"],
+    ],
+)
+def test_a_plan_keeps_to_the_width_of_the_screen(capsys, monkeypatch, arguments, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert run(arguments) in (0, 3)
+    # Columns of numbers are never cut: below 80 columns tables may be wider.
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= max(width, 80)
+
+
+def test_a_screen_that_is_no_terminal_is_80_wide_and_refusals_are_told(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    out = screen(capsys, *ASKED, "--sweep", "batch=1:8", "--sweep", "tp=3,2")
+    assert max(map(len, out.splitlines())) <= 80
+    assert "refused (4 of 8 points): --tp 3 does not divide the 32 attention heads" in " ".join(out.split())
+
+
 def test_a_plan_imports_no_torch_numpy_or_rich():
     code = (
         "import sys; from roofline.cli.main import run; run(sys.argv[1:]); "
@@ -84,7 +110,7 @@ def test_a_limit_that_no_batch_keeps_exits_with_3(capsys):
 def test_a_limit_that_no_point_of_a_sweep_keeps_exits_with_3(capsys):
     # 15.0 GB of weights at 3.35 TB/s take 4.5 ms.
     assert run([*ASKED, "--sweep", "batch=1:8", "--itl", "1 ms"]) == 3
-    assert "over the limit" in capsys.readouterr().out
+    assert "over limit" in capsys.readouterr().out
     assert "frontier" in screen(capsys, *ASKED, "--sweep", "batch=1:8", "--itl", "9 ms")
     # Five tokens verified at once share the step.
     assert "over" not in screen(capsys, *ASKED, "--sweep", "batch=1", "--itl", "1 ms", "--tokens", "5")

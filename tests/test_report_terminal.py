@@ -2,11 +2,13 @@
 
 import io
 
+import msgspec
 import pytest
 from rich.console import Console
 
 import report_pages
 import report_runs
+from roofline.core import units
 from roofline.report import facts, terminal
 
 
@@ -16,6 +18,19 @@ def test_the_screen_fits(name: str, width: int) -> None:
     lines = report_pages.screen(name, width).splitlines()
     assert max(map(len, lines)) <= min(width, 100)
     assert len(lines) <= (43 if "unknown" in name else 40)
+
+
+@pytest.mark.parametrize("bytes_moved", [1.0, 1e3, 1e12])
+def test_a_wide_figure_does_not_run_into_its_note(bytes_moved: float) -> None:
+    run = report_runs.counted()
+    intensity = run.flops.executed / bytes_moved
+    verdict = msgspec.structs.replace(run.verdict, intensity_flops_per_byte=intensity)
+    out = io.StringIO()
+    terminal.show(msgspec.structs.replace(run, verdict=verdict), Console(file=out, width=80))
+    assert f"{units.show(intensity, 'FLOP/B')}  " in out.getvalue()
+    notes = [line.find("executed matrix FLOP /") for line in out.getvalue().splitlines()]
+    others = [line.find("bf16 peak /") for line in out.getvalue().splitlines()]
+    assert max(notes) == max(others) > 0
 
 
 def test_a_pipe_gets_no_colour_and_a_terminal_does() -> None:

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from roofline.cli.common import Quantity, options
-from roofline.cli.stdout import emit
+from roofline.cli.stdout import columns, emit
 from roofline.errors import UsageError
 
 _MISSED = 3
@@ -94,7 +94,7 @@ def command(strict: bool, as_json: bool, **chosen: Any) -> int:
     else:
         from roofline.report.audit import text
 
-        emit(text(claim, found) + "\n")
+        emit(text(claim, found, columns()) + "\n")
     return _MISSED if strict and not found.holds else 0
 
 

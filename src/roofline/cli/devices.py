@@ -6,14 +6,12 @@ from typing import Any
 
 import click
 
-from roofline.cli.stdout import emit
+from roofline.cli.stdout import columns, emit
 from roofline.core.machine import Ceiling, Machine
 from roofline.core.precision import Precision
 from roofline.core.units import show
 
 _SHOWN = (Precision.BF16, Precision.FP16, Precision.TF32, Precision.FP8, Precision.FP4, Precision.INT8)
-
-_WIDTH = 80
 
 
 @click.command()
@@ -76,7 +74,7 @@ def _table(found: list[Machine]) -> str:
         for row in rows
     ]
     note = "dense matrix peaks in TFLOP/s (INT8: TOP/s); ridge in FLOP/B at BF16 (FP16 where there is no BF16)"
-    return "\n".join([*(line.rstrip() for line in lines), *wrap(note, _WIDTH)])
+    return "\n".join([*(line.rstrip() for line in lines), *wrap(note, columns())])
 
 
 def _tera(rate: float) -> str:
@@ -103,7 +101,7 @@ def sheet(m: Machine) -> str:
 
 
 def _wrapped(title: str, sentence: str) -> list[str]:
-    return wrap(sentence, _WIDTH, initial_indent=f"{title:<10} ", subsequent_indent=" " * 11)
+    return wrap(sentence, columns(), initial_indent=f"{title:<10} ", subsequent_indent=" " * 11)
 
 
 def _rate(m: Machine, precision: Precision, ceiling: Ceiling) -> str:

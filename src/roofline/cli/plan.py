@@ -7,7 +7,7 @@ import click
 
 from roofline.cli.common import Peak, Quantity, output_options
 from roofline.cli.plan_options import check_questions, question_options, split_options, step_options
-from roofline.cli.stdout import emit
+from roofline.cli.stdout import columns, emit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,11 +65,11 @@ def _one(planned: "Plan", chosen: dict[str, Any], as_json: bool, output: Path | 
     if as_json:
         _print_json(run.to_json())
     else:
-        shown = lines(planned, run, Asked(slo=slo, price_per_hour=chosen["price_per_hour"]))
+        shown = lines(planned, run, Asked(slo=slo, price_per_hour=chosen["price_per_hour"]), columns())
         if score is not None:
             from roofline.plan.measured import rows
 
-            shown += ["", *rows(score)]
+            shown += ["", *rows(score, columns())]
         _print(shown)
     return 3 if slo is not None and not slo.batch else 0
 
@@ -94,7 +94,7 @@ def _several(plans: "list[Plan]", chosen: dict[str, Any], as_json: bool, output:
         if as_json:
             _print_json(together(runs))
             return 0
-    _print(side_by_side(plans, chosen["price_per_hour"]))
+    _print(side_by_side(plans, chosen["price_per_hour"], columns()))
     return 0
 
 
@@ -118,7 +118,7 @@ def _sweep(chosen: dict[str, Any], as_json: bool, output: Path | None) -> int:
     if as_json:
         _print_json(sweep_document(points))
     else:
-        _print(sweep_table(points, chosen["itl"]))
+        _print(sweep_table(points, chosen["itl"], columns()))
     return 3 if chosen["itl"] and not any(keeps(p, chosen["itl"]) for p in points) else 0
 
 

@@ -12,6 +12,7 @@ from roofline.errors import RooflineError
 
 _PIPED = 80
 _NARROWEST = 40
+_WIDEST = 100
 
 
 def emit(result: str | bytes) -> None:
@@ -50,8 +51,8 @@ def writing() -> Iterator[None]:
 
 
 def columns() -> int:
-    """How wide a screen may be: $COLUMNS, else the terminal's width, else 80 where stdout is no terminal."""
-    return max(_NARROWEST, get_terminal_size((_PIPED, 24)).columns)
+    """How wide a screen may be, at most 100: $COLUMNS, else the terminal's width, else 80 where there is none."""
+    return min(_WIDEST, max(_NARROWEST, get_terminal_size((_PIPED, 24)).columns))
 
 
 def forget(stdout: TextIO) -> None:

@@ -1,6 +1,8 @@
 """Plans side by side: machines as columns, or points of a sweep as rows."""
 
+from collections import Counter
 from collections.abc import Sequence
+from textwrap import wrap
 
 from roofline.core.units import percent, show
 from roofline.plan.planner import Plan
@@ -9,9 +11,11 @@ from roofline.plan.screen import title
 from roofline.plan.sweep import Point, frontier
 from roofline.plan.table import aligned
 
+_WIDE = 100
 
-def side_by_side(plans: Sequence[Plan], price_per_hour: float | None = None) -> list[str]:
-    """One column per machine, one row per figure."""
+
+def side_by_side(plans: Sequence[Plan], price_per_hour: float | None = None, width: int = _WIDE) -> list[str]:
+    """One column per machine, one row per figure; as many machines beside one another as a screen has room for."""
     labels = [
         "",
         "step at the roof",
@@ -27,8 +31,25 @@ def side_by_side(plans: Sequence[Plan], price_per_hour: float | None = None) -> 
         "largest batch",
         *(["price per million tokens"] if price_per_hour is not None else []),
     ]
-    columns = [labels, *(_column(p, price_per_hour) for p in plans)]
-    return [" · ".join(title(plans[0])[:-1]), "", *aligned(columns)]
+    lines = wrap(" · ".join(title(plans[0])[:-1]), width, break_on_hyphens=False)
+    for block in _blocks(labels, [_column(p, price_per_hour) for p in plans], width):
+        lines += ["", *aligned([labels, *block])]
+    return lines
+
+
+def _blocks(labels: Sequence[str], columns: Sequence[list[str]], width: int) -> list[list[list[str]]]:
+    """Columns in groups that fit beside the labels, one at least."""
+    room = width - max(map(len, labels))
+    blocks: list[list[list[str]]] = []
+    left = 0
+    for cells in columns:
+        needed = 2 + max(map(len, cells))
+        if not blocks or needed > left:
+            blocks.append([])
+            left = room
+        blocks[-1].append(cells)
+        left -= needed
+    return blocks
 
 
 def _column(planned: Plan, price_per_hour: float | None) -> list[str]:
@@ -57,32 +78,44 @@ def _column(planned: Plan, price_per_hour: float | None) -> list[str]:
     return cells
 
 
-def sweep_table(points: Sequence[Point], limit_s: float | None = None) -> list[str]:
-    """Points as rows; those on the frontier of time and throughput per device are marked."""
+def sweep_table(points: Sequence[Point], limit_s: float | None = None, width: int = _WIDE) -> list[str]:
+    """Points as rows; those on the frontier of time and throughput per device are marked.
+
+    A narrow screen leaves out the throughput of all devices where there are several.
+    """
     best = {id(p) for p in frontier(points)}
     names = list(points[0].values) if points else []
+    many = any(p.devices > 1 for p in points)
     columns = [
         ["machine", *(p.machine for p in points)],
         *([n, *(f"{p.values[n]:,}" for p in points)] for n in names),
-        ["step at the roof", *(show(p.step_s, "s") for p in points)],
-        ["tokens/s", *(_count(p.tokens_per_s) for p in points)],
-        ["per device", *(_count(p.tokens_per_s_per_device) for p in points)],
+        ["roof time", *(show(p.step_s, "s") for p in points)],
         ["MFU", *(percent(p.mfu_fraction) for p in points)],
         ["MBU", *(percent(p.mbu_fraction) for p in points)],
         ["bound", *(p.bound or "n/a" for p in points)],
         ["memory", *(show(p.memory_bytes, "B", capacity=True) for p in points)],
         ["", *(_mark(p, id(p) in best, limit_s) for p in points)],
     ]
-    return aligned(columns, left=(0, len(columns) - 3, len(columns) - 1))
+    rates = []
+    if not many or width >= _WIDE:
+        rates.append(["tokens/s", *(_count(p.tokens_per_s) for p in points)])
+    if many:
+        rates.append(["per device", *(_count(p.tokens_per_s_per_device) for p in points)])
+    columns[-5:-5] = rates
+    last = len(columns) - 1
+    table = aligned(columns, left=(0, last - 2, last), width=width)
+    for why, number in Counter(p.why for p in points if p.why).items():
+        table += wrap(f"refused ({number} of {len(points)} points): {why}", width, break_on_hyphens=False)
+    return table
 
 
 def _mark(p: Point, best: bool, limit_s: float | None) -> str:
     if p.why:
-        return p.why
+        return "refused"
     if p.fits is False:
         return "does not fit"
     late = limit_s is not None and p.token_s is not None and p.token_s > limit_s
-    return "over the limit" if late else "frontier" if best else ""
+    return "over limit" if late else "frontier" if best else ""
 
 
 def _count(value: float | None) -> str:

@@ -1,10 +1,12 @@
 """A measured throughput on a planned step: MFU, HFU and MBU under the default convention, and the others."""
 
+from textwrap import wrap
+
 from roofline.core.precision import Precision
 from roofline.core.units import percent, show
 from roofline.plan.conventions import Score, Tokens, facts_of, score
 from roofline.plan.planner import Plan
-from roofline.plan.table import aligned
+from roofline.plan.table import with_notes
 
 
 def scored(planned: Plan, tokens_per_s: float, num_devices: int | None) -> Score:
@@ -55,20 +57,21 @@ def _main(planned: Plan) -> Precision:
     return max(planned.records, key=lambda op: op.executed_flops).precision or planned.setting.precision
 
 
-def rows(found: Score) -> list[str]:
+def rows(found: Score, width: int = 100) -> list[str]:
     """The score as lines: the default convention first."""
     head = (
         f"measured: {found.tokens_per_s_per_device:,.0f} tokens/s per device of "
         f"{show(found.peak_flops_per_s, 'FLOP/s')} dense: MFU {percent(found.mfu_fraction)}, "
         f"HFU {percent(found.hfu_fraction)}, MBU {percent(found.mbu_fraction)} by the plan's bytes"
     )
+    lines = wrap(head, width, break_on_hyphens=False)
     if not found.rows:
-        return [head]
+        return lines
     columns = [
         ["convention", *(r.convention for r in found.rows)],
-        ["formula per token", *(r.formula for r in found.rows)],
         ["counts", *(r.counts for r in found.rows)],
         ["per token", *(show(r.flops_per_token, "FLOP") for r in found.rows)],
         ["share of peak", *(percent(r.fraction) for r in found.rows)],
     ]
-    return [head, "", *aligned(columns, left=(0, 1, 2))]
+    notes = ["formula per token", *(r.formula for r in found.rows)]
+    return [*lines, "", *with_notes(columns, notes, left=(0, 1), width=width)]

@@ -30,20 +30,19 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     price_per_hour: float | None = None
 
 
-def lines(planned: Plan, run: Run, asked: Asked | None = None) -> list[str]:
-    """The screen of one plan."""
+def lines(planned: Plan, run: Run, asked: Asked | None = None, width: int = _WIDE) -> list[str]:
+    """The screen of one plan, so many columns wide; prose that is wider goes on below."""
     asked = asked or Asked()
+    rows = [*times(planned), *_facts(planned), *_asked(planned, asked)]
     return [
-        " · ".join(title(planned)),
-        _sentence(run),
+        *_filled(" · ".join(title(planned)), width),
+        *_filled(_sentence(run), width),
         "",
-        *times(planned),
-        *_facts(planned),
-        *_asked(planned, asked),
+        *(line for row in rows for line in row.filled(width)),
         "",
-        *op_table(run),
+        *op_table(run, width),
         "",
-        *_not_modelled(planned, run),
+        *(line for row in _not_modelled(planned, run) for line in row.filled(width)),
     ]
 
 
@@ -73,16 +72,28 @@ def _sentence(run: Run) -> str:
     return text.split(". At the roof")[0] + "."
 
 
-def _row(label: str, *cells: str) -> str:
-    """A labelled line; what is wider than the screen goes on below, indented."""
-    from textwrap import fill
+class Labelled(msgspec.Struct, frozen=True):
+    """A line with a label before it."""
 
-    text = "  ".join(c for c in cells if c)
-    gap = " " * _LABEL
-    return fill(text, _WIDE + 8, initial_indent=f"{label:<{_LABEL}}", subsequent_indent=gap, break_on_hyphens=False)
+    label: str
+    text: str
+
+    def filled(self, width: int) -> list[str]:
+        """As lines: what is wider than the screen goes on below, indented."""
+        return _filled(self.text, width, f"{self.label:<{_LABEL}}", " " * _LABEL)
 
 
-def times(planned: Plan) -> list[str]:
+def _row(label: str, *cells: str) -> Labelled:
+    return Labelled(label, "  ".join(c for c in cells if c))
+
+
+def _filled(text: str, width: int, first: str = "", later: str = "") -> list[str]:
+    from textwrap import wrap
+
+    return wrap(text, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False)
+
+
+def times(planned: Plan) -> list[Labelled]:
     """Step time and rate: at the roof, and as expected."""
     found = planned.answers()
     decode = planned.setting.workload.phase == "decode"
@@ -116,7 +127,7 @@ def times(planned: Plan) -> list[str]:
     return rows
 
 
-def _expected(planned: Plan, expected: Expectation | None) -> list[str]:
+def _expected(planned: Plan, expected: Expectation | None) -> list[Labelled]:
     if expected is None:
         why = f'no measured kernels of this precision are known for "{planned.machine.key}"'
         return [_row("expected", f"n/a: {why}")]
@@ -128,7 +139,7 @@ def _expected(planned: Plan, expected: Expectation | None) -> list[str]:
     return [_row("expected", f"{show(expected.likely_s, 's')} ({interval})", rate, ratios, "by the fitted roof")]
 
 
-def _facts(planned: Plan) -> list[str]:
+def _facts(planned: Plan) -> list[Labelled]:
     found, room = planned.answers(), planned.memory()
     per_token = planned.architecture.kv_elements_per_token() * planned.setting.kv_item
     reads = f"{show(found.weights_read_bytes, 'B')} read per step and device"
@@ -168,7 +179,7 @@ def _critical(found: Critical, planned: Plan) -> list[str]:
     return [f"{text}; {whole}"]
 
 
-def fit_rows(planned: Plan, room: Memory) -> list[str]:
+def fit_rows(planned: Plan, room: Memory) -> list[Labelled]:
     """What is held, whether it fits, what would."""
     parts = {
         "weights": room.weights_bytes,
@@ -195,7 +206,7 @@ def fit_rows(planned: Plan, room: Memory) -> list[str]:
     return rows
 
 
-def _asked(planned: Plan, asked: Asked) -> list[str]:
+def _asked(planned: Plan, asked: Asked) -> list[Labelled]:
     rows = []
     if asked.slo is not None:
         s = asked.slo
@@ -215,14 +226,17 @@ def _asked(planned: Plan, asked: Asked) -> list[str]:
     return rows
 
 
-def op_table(run: Run) -> list[str]:
-    """Ops, longest at the roof first."""
+def op_table(run: Run, width: int = _WIDE) -> list[str]:
+    """Ops, longest at the roof first; a narrow screen leaves out FLOP and bytes, of which it shows the ratio."""
     ops = sorted(run.ops, key=lambda op: -(op.roof_s or 0))
     shown, rest = ops[:_ROWS], ops[_ROWS:]
     total = sum(op.roof_s or 0 for op in ops)
     names = [f"{op.name}{'' if op.phase == 'forward' else f' ({op.phase})'}" for op in shown]
     flops = [op.executed_flops or op.vector_flops for op in shown]
     moved = [op.bytes.best for op in shown]
+    ratios = [
+        show(f / b, "FLOP/B").removesuffix(" FLOP/B") if b else "n/a" for f, b in zip(flops, moved, strict=True)
+    ]
     cells = [
         ["op", *names],
         ["module", *(op.module or "(model)" for op in shown)],
@@ -230,18 +244,17 @@ def op_table(run: Run) -> list[str]:
         ["roof time", *column([op.roof_s for op in shown], "s", same_prefix=False)],
         ["share", *(percent((op.roof_s or 0) / total if total else None) for op in shown)],
         ["bound", *(op.bound.value if op.bound else "n/a" for op in shown)],
-        ["FLOP", *(show(f, "FLOP") for f in flops)],
-        ["bytes", *(show(b, "B") for b in moved)],
-        ["FLOP/B", *(f"{f / b:.3g}" if b else "n/a" for f, b in zip(flops, moved, strict=True))],
     ]
-    table = aligned(cells, left=(0, 1, 5))
+    if width >= _WIDE:
+        cells += [["FLOP", *(show(f, "FLOP") for f in flops)], ["bytes", *(show(b, "B") for b in moved)]]
+    table = aligned([*cells, ["FLOP/B", *ratios]], left=(0, 1, 5), width=width, cut=(1, 0))
     if rest:
         share = percent(sum(op.roof_s or 0 for op in rest) / total if total else None)
         table.append(f"and {len(rest)} more ops, {share} of the roof time (all: --json)")
     return table
 
 
-def _not_modelled(planned: Plan, run: Run) -> list[str]:
+def _not_modelled(planned: Plan, run: Run) -> list[Labelled]:
     missing = ["launch by the host", "rotary positions", "scheduling", "tokenizer"]
     if planned.setting.workload.phase == "decode":
         missing.insert(2, "sampling")

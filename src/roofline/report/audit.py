@@ -7,20 +7,21 @@ import msgspec
 from roofline.audit import Audit, Claim, Finding
 from roofline.core.units import column, percent
 from roofline.plan.conventions import Row, Score
+from roofline.plan.table import with_notes
 
-_WIDTH = 110
+_WIDE = 100
 _SHOWN_OTHERS = 3
 # Above this a mistake that fits may do so by chance.
 _LIKELY = 0.1
 
 
-def text(claim: Claim, found: Audit) -> str:
-    """Write the audit as plain text."""
-    blocks = [_heading(claim), *(_finding(f) for f in found.findings)]
+def text(claim: Claim, found: Audit, width: int = _WIDE) -> str:
+    """Write the audit as plain text, so many columns wide."""
+    blocks = [_wrapped(_heading(claim), "", width), *(_finding(f, width) for f in found.findings)]
     if found.score is not None:
-        blocks.append(score_table(found.score))
+        blocks.append(score_table(found.score, width))
     if claim.facts is not None and claim.facts.notes:
-        blocks.append("\n".join(_wrapped(f"note: {note}", "      ") for note in claim.facts.notes))
+        blocks.append("\n".join(_wrapped(f"note: {note}", "      ", width) for note in claim.facts.notes))
     return "\n\n".join(blocks)
 
 
@@ -35,37 +36,31 @@ def _heading(claim: Claim) -> str:
     return ", ".join(parts)
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: Finding, screen: int) -> str:
     mark = {"holds": "ok ", "fault": "NO ", "unexplained": "NO "}[finding.status]
-    lines = [_wrapped(f"{mark}{finding.title}: {finding.sentence}", "   ")]
+    lines = [_wrapped(f"{mark}{finding.title}: {finding.sentence}", "   ", screen)]
     width = max((len(what) for what, _ in finding.arithmetic), default=0)
-    lines += [_wrapped(f"     {what:<{width}}  {how}", " " * (width + 7)) for what, how in finding.arithmetic]
+    lines += [_wrapped(f"     {what:<{width}}  {how}", " " * (width + 7), screen) for what, how in finding.arithmetic]
     others = [e for e in finding.explanations[1:] if e.fault][:_SHOWN_OTHERS]
-    lines += [_wrapped(f"     or: {e.fault} ({e.convention or e.peak})", "         ") for e in others]
+    lines += [_wrapped(f"     or: {e.fault} ({e.convention or e.peak})", "         ", screen) for e in others]
     if finding.chance_fraction is not None and finding.chance_fraction > _LIKELY:
         share = percent(finding.chance_fraction, 2)
         said = f"weak evidence: some mistake would reproduce {share} of all figures as rough as this one"
-        lines.append(_wrapped(f"     {said}", "     "))
+        lines.append(_wrapped(f"     {said}", "     ", screen))
     return "\n".join(lines)
 
 
-def score_table(score: Score) -> str:
+def score_table(score: Score, width: int = _WIDE) -> str:
     """Write what every convention makes of a throughput, conventions that count alike on one line."""
     rows = _merged(score.rows)
-    flops = column([r.flops_per_token for r in rows], "FLOP", digits=4)
-    rates = column([r.flops_per_s for r in rows], "FLOP/s", digits=4)
-    cells = [
-        (r.convention, flop, rate, percent(r.fraction), "HFU" if r.counts == "executed" else "MFU", r.formula)
-        for r, flop, rate in zip(rows, flops, rates, strict=True)
+    columns = [
+        ["convention", *(r.convention for r in rows)],
+        ["per token", *column([r.flops_per_token for r in rows], "FLOP", digits=4)],
+        ["per device", *column([r.flops_per_s for r in rows], "FLOP/s", digits=4)],
+        ["of peak", *(percent(r.fraction) for r in rows)],
+        ["", *("HFU" if r.counts == "executed" else "MFU" for r in rows)],
     ]
-    head = ("convention", "per token", "per device", "of peak", "", "formula")
-    widths = [max(len(row[i]) for row in (head, *cells)) for i in range(len(head))]
-    return "\n".join(
-        "  ".join(
-            c.rjust(w) if i in (1, 2, 3) else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in (head, *cells)
-    )
+    return "\n".join(with_notes(columns, ["formula", *(r.formula for r in rows)], left=(0, 4), width=width))
 
 
 def _merged(rows: tuple[Row, ...]) -> list[Row]:
@@ -78,5 +73,5 @@ def _merged(rows: tuple[Row, ...]) -> list[Row]:
     return list(found.values())
 
 
-def _wrapped(line: str, indent: str) -> str:
-    return textwrap.fill(line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+def _wrapped(line: str, indent: str, width: int) -> str:
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

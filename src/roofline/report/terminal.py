@@ -57,9 +57,12 @@ def _verdict(run: Run) -> "list[Text]":
 def _ratios(run: Run) -> "list[Text]":
     from rich.text import Text
 
+    ratios = facts.ratios(run)
+    # As wide as the widest figure, or it would run into the note beside it.
+    wide = max((len(ratio.value) for ratio in ratios), default=0)
     return [
-        Text.assemble(f"{ratio.label:<18}", (f"{ratio.value:<12}", "bold"), (ratio.note, "dim"))
-        for ratio in facts.ratios(run)
+        Text.assemble(f"{ratio.label:<18}", (f"{ratio.value:<{max(10, wide)}}", "bold"), "  ", (ratio.note, "dim"))
+        for ratio in ratios
     ]
 
 
