@@ -128,9 +128,9 @@ def test_every_figure_is_drawn_and_labelled(name: str, form: Any, predicted: lis
             "ridge point 208 FLOP/B",
             "gemv",
         ],
-        "gemm_efficiency": ["M = N = K", "share of the dense peak (MFU)", "roof of NVIDIA A10"],
-        "decode": ["batch (sequences)", "throughput (token/s)", "time of a step (ms)", "critical batch 208 (a10)"],
-        "train": ["tokens per step", "critical tokens 208 (a10)", "published in the article (A10)"],
+        "gemm_efficiency": ["M = N = K", "share of the matrix engine's ceiling (MFU)", "roof of NVIDIA A10"],
+        "decode": ["batch (sequences)", "throughput (token/s)", "time of a step (ms)", "critical batch 208"],
+        "train": ["tokens per step", "critical tokens 208", "published in the article (A10)"],
         "vision": ["batch (images)", "MFU", "MBU", "resnet18 inference"],
         "ridge": ["ridge point (FLOP/B)", "FP16, BF16", "FP8", "295", "591", "H100 SXM", "B200"],
     }[name]

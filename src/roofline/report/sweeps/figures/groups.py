@@ -15,11 +15,13 @@ class Group(NamedTuple):
         machine: Whose roof they are judged by.
         points: In the order of series and size; those without a time left out.
         measured: Whether they were timed.
+        results: What they are made of.
     """
 
     machine: Machine
     points: tuple[Point, ...]
     measured: bool
+    results: tuple[Result, ...] = ()
 
     @property
     def label(self) -> str:
@@ -39,7 +41,7 @@ def groups(name: SweepName, results: Sequence[Result]) -> list[Group]:
         run = members[0].run
         assert run is not None and run.machine is not None
         points = sorted((point(r) for r in members), key=lambda p: (p.series, p.size))
-        made.append(Group(run.machine, tuple(p for p in points if p.step_s), measured))
+        made.append(Group(run.machine, tuple(p for p in points if p.step_s), measured, tuple(members)))
     return made
 
 

@@ -1,12 +1,14 @@
 """Ops on the roof, and what a square GEMM reaches at each size."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofline.core.precision import Precision
 from roofline.core.units import percent, show
 from roofline.report.sweeps.figures import style
+from roofline.report.sweeps.figures.curve import roof_curve
 from roofline.report.sweeps.figures.groups import Group, by_series, groups
+from roofline.report.sweeps.figures.labels import Labels, Place
 from roofline.sweeps.case import Result
 from roofline.sweeps.summary import Point
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Side of a marker with its edge, in points.
+_MARK = 11
 _FAMILIES = {
     "elementwise and reductions": ("add", "gelu", "dropout", "sum"),
     "norms and softmax": ("layer_norm", "rms_norm", "softmax"),
@@ -36,55 +40,87 @@ def op_roofline(results: Sequence[Result]) -> "Figure":
         height=6.2,
     )
     numbers = {name: i for i, name in enumerate((op for family in _FAMILIES.values() for op in family), start=1)}
+    if found:
+        # Before the labels, whose places depend on the room that it leaves.
+        _legend(figure, numbers)
     for axes, group in zip(panels, found, strict=False):
         _panel(axes, group, numbers)
-    if found:
-        _legend(figure, panels[-1], numbers)
     return figure
+
+
+class _Roof(NamedTuple):
+    """The roof of a panel.
+
+    Attributes:
+        bandwidth: Of memory, B/s.
+        peak: Of the sweep's main precision, FLOP/s.
+        vector: Of the vector engine, FLOP/s; None where it is not below the peak.
+        low: Least intensity drawn, FLOP/B.
+        high: Largest intensity drawn, FLOP/B.
+    """
+
+    bandwidth: float
+    peak: float
+    vector: float | None
+    low: float
+    high: float
+
+    @property
+    def ridge(self) -> float:
+        """Where slope and plateau meet, FLOP/B."""
+        return self.peak / self.bandwidth
 
 
 def _panel(axes: "Axes", group: Group, numbers: dict[str, int]) -> None:
     points = [p for p in group.points if p.intensity_flops_per_byte and p.flops_per_s]
     axes.set_xscale("log")
     axes.set_yscale("log")
-    _roofs(axes, group, points)
-    left_out = []
+    roof = _roof(group, points)
+    _draw_roof(axes, roof, points)
+    largest = {series: max(own, key=lambda p: p.size) for series, own in by_series(points).items()}
+    gemm = sorted((p for p in points if p.series == "gemm"), key=lambda p: p.size)
     for i, ops in enumerate(_FAMILIES.values()):
+        if "gemm" in ops:
+            look: dict[str, Any] = {
+                "color": style.COLOURS[i],
+                "linewidth": 1,
+                "alpha": 0.7,
+                "marker": ".",
+                "zorder": 3,
+            }
+            style.plot(axes, *_placed(gemm), **look)
         for op in ops:
-            own = sorted((p for p in points if p.series == op), key=lambda p: p.size)
-            if not own:
-                continue
-            if op == "gemm":
-                style.plot(
-                    axes,
-                    [p.intensity_flops_per_byte or 0.0 for p in own],
-                    [p.flops_per_s for p in own],
-                    color=style.COLOURS[i],
-                    linewidth=1,
-                    alpha=0.7,
-                    marker=".",
-                    zorder=3,
-                )
-            _mark(axes, own[-1], i, numbers[op])
-    for series, own in by_series([p for p in group.points if not p.intensity_flops_per_byte]).items():
-        left_out.append(f"{series} {percent(own[-1].mbu_fraction)} MBU")
+            if op in largest:
+                _mark(axes, largest[op], i)
     axes.set_title(group.label, loc="left", fontsize=10)
     axes.set_xlabel("arithmetic intensity, counted (FLOP/B)" if group.measured else "arithmetic intensity (FLOP/B)")
     axes.set_ylabel("achieved rate (FLOP/s)" if group.measured else "attainable rate (FLOP/s)")
-    if left_out:
+    _left_out(axes, group)
+    named = [(str(numbers[op]), *_at_point(p)) for op, p in largest.items() if op in numbers]
+    _label(axes, roof, sorted(named, key=lambda n: int(n[0])))
+
+
+def _placed(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+    return [_at_point(p)[0] for p in points], [_at_point(p)[1] for p in points]
+
+
+def _at_point(p: Point) -> tuple[float, float]:
+    assert p.intensity_flops_per_byte and p.flops_per_s
+    return p.intensity_flops_per_byte, p.flops_per_s
+
+
+def _left_out(axes: "Axes", group: Group) -> None:
+    """Name the ops that have no place on a logarithmic axis."""
+    without = by_series([p for p in group.points if not p.intensity_flops_per_byte])
+    if without:
+        said = ", ".join(f"{series} {percent(own[-1].mbu_fraction)} MBU" for series, own in without.items())
         axes.annotate(
-            "no FLOP, not on the plot: " + ", ".join(left_out),
-            (0, -0.13),
-            xycoords="axes fraction",
-            fontsize=7.5,
-            color="#555555",
+            f"no FLOP, not on the plot: {said}", (0, -0.13), xycoords="axes fraction", fontsize=7.5, color="#555555"
         )
 
 
-def _roofs(axes: "Axes", group: Group, points: Sequence[Point]) -> None:
+def _roof(group: Group, points: Sequence[Point]) -> _Roof:
     """The roof of the sweep's main precision, and the vector engine's below it."""
-    from matplotlib.ticker import FuncFormatter
-
     machine = group.machine
     precision = max(
         machine.matrix,
@@ -95,67 +131,74 @@ def _roofs(axes: "Axes", group: Group, points: Sequence[Point]) -> None:
     bandwidth = machine.dram.value
     known = gemm[0].ridge_point_flops_per_byte if gemm else None
     ridge = known or machine.ridge_point(precision)
-    peak = ridge * bandwidth
     seen = [p.intensity_flops_per_byte or ridge for p in points] or [ridge]
-    low, high = min(0.1, *seen) / 1.5, max(4 * ridge, *seen) * 1.5
-    style.plot(axes, [low, ridge, high], [low * bandwidth, peak, peak], color=style.ROOF, linewidth=1.8)
-    axes.set_xlim(low, high)
-    axes.set_ylim(bottom=min([low * bandwidth, *((p.flops_per_s or peak) for p in points)]) / 2, top=3 * peak)
-    axes.annotate(
-        f"{show(peak, 'FLOP/s')}", (high, peak), xytext=(-2, 9), textcoords="offset points", ha="right", fontsize=8
+    vector = machine.vector_peak(Precision.FP32).value if machine.vector else None
+    return _Roof(
+        bandwidth=bandwidth,
+        peak=ridge * bandwidth,
+        vector=vector if vector and vector < ridge * bandwidth else None,
+        low=min(0.1, *seen) / 1.5,
+        high=max(4 * ridge, *seen) * 1.5,
     )
-    axes.annotate(
-        show(bandwidth, "B/s"), (low, low * bandwidth), xytext=(4, 62), textcoords="offset points", fontsize=8
-    )
-    style.mark_size(axes, ridge, f"ridge point {show(ridge, 'FLOP/B')}")
-    if machine.vector:
-        vector = machine.vector_peak(Precision.FP32).value
-        if vector < peak:
-            style.plot(
-                axes, [vector / bandwidth, high], [vector, vector], color=style.FITTED, linewidth=1, linestyle=":"
-            )
-            axes.annotate(
-                f"vector {show(vector, 'FLOP/s')}",
-                (high, vector),
-                xytext=(-2, 3),
-                textcoords="offset points",
-                ha="right",
-                fontsize=8,
-                color="#555555",
-            )
+
+
+def _draw_roof(axes: "Axes", roof: _Roof, points: Sequence[Point]) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    style.plot(axes, *zip(*_corners(roof), strict=True), color=style.ROOF, linewidth=1.8)
+    if roof.vector:
+        ends = [roof.vector / roof.bandwidth, roof.high]
+        style.plot(axes, ends, [roof.vector] * 2, color=style.FITTED, linewidth=1, linestyle=":")
+    style.dotted(axes, roof.ridge)
+    lowest = min([roof.low * roof.bandwidth, *((p.flops_per_s or roof.peak) for p in points)])
+    axes.set_xlim(roof.low, roof.high)
+    axes.set_ylim(bottom=lowest / 2, top=3 * roof.peak)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: show(value, "FLOP/s", digits=1)))
 
 
-def _mark(axes: "Axes", p: Point, family: int, number: int) -> None:
-    assert p.intensity_flops_per_byte and p.flops_per_s
+def _corners(roof: _Roof) -> list[tuple[float, float]]:
+    return [(roof.low, roof.low * roof.bandwidth), (roof.ridge, roof.peak), (roof.high, roof.peak)]
+
+
+def _label(axes: "Axes", roof: _Roof, named: Sequence[tuple[str, float, float]]) -> None:
+    """Write what the lines are, and the number of each op, over nothing else."""
+    labels = Labels(axes)
+    labels.avoid_lines()
+    along = [roof.low * (roof.high / roof.low) ** (0.99 - 0.04 * k) for k in range(24)]
+    flat = [x for x in along if x > roof.ridge] or [roof.high]
+    slope = [x for x in reversed(along) if x < roof.ridge] or [roof.low]
+    labels.put(show(roof.peak, "FLOP/s"), [Place(x, roof.peak, 0, 4, "right", "bottom") for x in flat], fontsize=8)
+    labels.put(
+        show(roof.bandwidth, "B/s"),
+        [Place(x, x * roof.bandwidth, -6, 4, "right", "bottom") for x in slope],
+        fontsize=8,
+    )
+    if roof.vector:
+        right = [x for x in along if x > roof.vector / roof.bandwidth]
+        places = [Place(x, roof.vector, 0, dy, "right", va) for x in right for dy, va in ((3, "bottom"), (-3, "top"))]
+        labels.put(f"vector {show(roof.vector, 'FLOP/s')}", places, fontsize=8, color="#555555")
+    labels.beside_vertical(f"ridge point {show(roof.ridge, 'FLOP/B')}", roof.ridge, fontsize=8, color=style.ROOF)
+    labels.near_all(named, _MARK, fontsize=8, fontweight="bold", zorder=5)
+
+
+def _mark(axes: "Axes", p: Point, family: int) -> None:
+    x, y = _at_point(p)
     style.plot(
         axes,
-        [p.intensity_flops_per_byte],
-        [p.flops_per_s],
+        [x],
+        [y],
         linestyle="",
         marker=style.MARKERS[family],
-        markersize=9,
+        markersize=_MARK - 2,
         color=style.COLOURS[family],
         markeredgecolor="black",
         alpha=0.85,
         zorder=4,
     )
-    # Ops of one intensity lie over one another at the roof: their numbers fan out.
-    angle = (-12, -22, 10, 20)[number % 4]
-    axes.annotate(
-        str(number),
-        (p.intensity_flops_per_byte, p.flops_per_s),
-        xytext=(7, angle),
-        textcoords="offset points",
-        fontsize=8,
-        fontweight="bold",
-        zorder=5,
-        arrowprops={"arrowstyle": "-", "color": "#999999", "linewidth": 0.5} if abs(angle) > 12 else None,
-    )
 
 
-def _legend(figure: "Figure", axes: "Axes", numbers: dict[str, int]) -> None:
+def _legend(figure: "Figure", numbers: dict[str, int]) -> None:
     from matplotlib.lines import Line2D
 
     handles = []
@@ -186,19 +229,14 @@ def gemm_efficiency(results: Sequence[Result]) -> "Figure":
             continue
         sizes |= {p.size for p in own}
         colour, marker = style.COLOURS[i % len(style.COLOURS)], style.MARKERS[i % len(style.MARKERS)]
-        style.plot(
-            axes,
-            [p.size for p in own],
-            [_allowed(p) for p in own],
-            color=colour,
-            linewidth=1.6,
-            label=f"roof of {group.label}",
-        )
-        fitted = [(p.size, _at(p, p.fitted_s)) for p in own if p.fitted_s]
-        if fitted:
-            style.plot(
-                axes, *zip(*fitted, strict=True), color=colour, linestyle="--", linewidth=1.2, label="fitted roof"
-            )
+        roof = roof_curve([r for r in group.results if r.case.series == "gemm"])
+        along = [p.size for p in roof]
+        line = {"color": colour, "linewidth": 1.6, "label": f"roof of {group.label}"}
+        style.plot(axes, along, [_at(p, p.roof_s) for p in roof], **line)
+        if any(p.fitted_s for p in own):
+            # At the sweep's sizes only: the fit knows tiles, which sizes between fill badly.
+            line |= {"linestyle": "--", "linewidth": 1.2, "label": f"fitted roof of {group.label}"}
+            style.plot(axes, [p.size for p in own], [_at(p, p.fitted_s) for p in own], **line)
         if group.measured:
             style.plot(
                 axes,
@@ -209,21 +247,20 @@ def gemm_efficiency(results: Sequence[Result]) -> "Figure":
                 linestyle="",
                 markersize=7,
                 markeredgecolor="black",
+                clip_on=False,
+                zorder=4,
                 label=f"measured on {group.label}",
             )
     style.size_axis(axes, sorted(sizes) or [1], "M = N = K")
-    style.percent_axis(axes, "share of the dense peak (MFU)")
+    style.percent_axis(axes, "share of the matrix engine's ceiling (MFU)")
     if sizes:
-        style.key(axes)
+        style.room_above(axes, len(axes.get_legend_handles_labels()[0]))
+        style.key(axes, loc="upper left")
     return figure
 
 
-def _allowed(p: Point) -> float | None:
-    """MFU at the roof: what the intensity allows."""
-    return _at(p, p.roof_s)
-
-
 def _at(p: Point, seconds: float | None) -> float | None:
+    """MFU of the point if a step took `seconds`."""
     if not seconds or not p.step_s or p.mfu_fraction is None:
         return None
     return p.mfu_fraction * p.step_s / seconds

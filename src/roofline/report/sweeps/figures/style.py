@@ -1,6 +1,6 @@
 """One look for the figures of sweeps: Okabe and Ito's colours with a marker each, for print and for all eyes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -88,21 +88,25 @@ def percent_axis(axes: "Axes", label: str) -> None:
     axes.set_ylabel(label)
 
 
-def mark_size(axes: "Axes", size: float, text: str) -> None:
-    """A dotted line at a size, labelled along it at the foot."""
+def room_above(axes: "Axes", rows: int) -> None:
+    """Leave room for a legend of so many rows above what a linear axis shows, without ticks there."""
+    top = axes.get_ylim()[1]
+    ticks = [float(tick) for tick in axes.get_yticks() if 0 <= tick <= top]
+    axes.set_ylim(top=top * (1.04 + 0.06 * rows))
+    axes.set_yticks(ticks)
+
+
+def published(axes: "Axes", points: Sequence[tuple[float, float]], **look: Any) -> None:
+    """Crosses at published points, if there are any."""
+    if points:
+        xs, ys = zip(*points, strict=True)
+        look |= {"marker": "x", "markersize": 9, "markeredgewidth": 2, "linestyle": "", "color": PUBLISHED}
+        plot(axes, xs, ys, **look)
+
+
+def dotted(axes: "Axes", size: float) -> None:
+    """A dotted vertical line at a size."""
     axes.axvline(size, color=ROOF, linewidth=0.9, linestyle=(0, (2, 3)))
-    axes.annotate(
-        text,
-        (size, 0.02),
-        xycoords=("data", "axes fraction"),
-        xytext=(3, 0),
-        textcoords="offset points",
-        rotation=90,
-        va="bottom",
-        fontsize=8,
-        color=ROOF,
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
-    )
 
 
 def key(axes: "Axes", **places: Any) -> None:
