@@ -373,11 +373,25 @@ def test_a_step_time_and_a_rate_per_device_are_the_same_throughput(capsys: pytes
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--mfu 45", "no ratio"),
+        ("--mfu 45", "'--mfu': \"45\" is no ratio"),
+        ("--hfu x", "'--hfu': \"x\" is no ratio above 0; write it like 45%"),
+        ("--mfu=", "'--mfu': \"\" is no ratio"),
+        ("--from-mfu 0%", "'--from-mfu'"),
+        ("--step-time 3B", "'--step-time': \"3B\" is not a quantity in s"),
+        ("--flops-per-s 1e999", "'--flops-per-s'"),
+        ("--tolerance 40", "'--tolerance'"),
+        ("--from-precision half", "'--from-precision'"),
+        ("--weights int3", "'--weights': \"int3\" is no known format"),
+        ("--context nan", "'--context': \"nan\" is no amount"),
+        ("--gemm 1,2,0", "'--gemm'"),
+        ("--layers 3 --mfu 45%", "--layers describes --params"),
+        ("llama-3-8b --tied --mfu 45%", "--tied describes --params"),
+        ("--lora-params 1e6 --mfu 45%", "--lora-params are adapters"),
+        ("--precision fp4 --mfu 45% --flops-per-s 4T", '--peak-flops "bf16=125 TFLOP/s"'),
         ("--mfu 45% --tokens-per-s 1 --step-time 1s", "the same thing"),
         ("--step-time 1s", "belong together"),
         ("--params 8e9 --layers 3 --tokens-per-s 5", "--layers and --hidden"),
-        ("--precision fp3 --mfu 45%", "no precision"),
+        ("--precision fp3 --mfu 45%", "'fp3' is not one of"),
         ("--gemm 1,2 --flops-per-s 1T", "3 whole numbers"),
         ("--speedup 2x --from-machine a100-sxm-80gb", "belong together"),
         ("--documents 5,x --mfu 45%", "whole numbers"),
@@ -393,6 +407,18 @@ def test_bad_input_is_one_clear_line(words: str, message: str, capsys: pytest.Ca
     assert message in said
     assert said.startswith("error: ")
     assert len(said.splitlines()) <= 2
+
+
+def test_two_given_ceilings_stand_for_an_unlisted_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    claim = ["audit", "--flops-per-s", "50 TFLOP/s", "--mfu", "50%", "--strict"]
+    ceilings = ["--peak-flops", "100 TFLOP/s", "--peak-bandwidth", "1 TB/s"]
+    assert run([*claim, *ceilings]) == 0
+    assert "100.0 TFLOP/s, dense BF16 peak of given machine" in capsys.readouterr().out
+    assert run([*claim, *ceilings[:2]]) == 2
+    assert "--machine is missing" in capsys.readouterr().err
+    # FP4 of an H100, which has none: its hint can be followed.
+    fp4 = ["--machine", "h100-sxm", "--precision", "fp4", "--peak-flops", "fp4=100 TFLOP/s"]
+    assert run([*claim, *fp4]) == 0
 
 
 def test_the_audits_in_the_documentation_are_what_the_command_prints(

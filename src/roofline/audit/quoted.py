@@ -37,7 +37,10 @@ def quantity(text: str, unit: Unit = "") -> Quoted:
     """
     bare = text.strip(_ABOUT)
     bare = bare.rstrip("x×") if unit == "" else bare
-    value = parse(bare, unit)
+    try:
+        value = parse(bare, unit)
+    except UsageError as error:
+        raise UsageError(f'"{text}" is not a quantity in {unit or "plain numbers"}', error.hint) from None
     if value <= 0:
         raise UsageError(f'"{text}" must be above 0', "quote the number that was claimed")
     return Quoted(value, value * _last_digit(bare))
@@ -52,10 +55,12 @@ def fraction(text: str) -> Quoted:
         UsageError: It is no positive ratio.
     """
     bare = text.strip(_ABOUT)
+    try:
+        found = quantity(bare.removesuffix("%"))
+    except UsageError:
+        raise UsageError(f'"{text}" is no ratio above 0', "write it like 45% or 0.45") from None
     if bare.endswith("%"):
-        percent = quantity(bare.removesuffix("%"))
-        return Quoted(percent.value / 100, percent.slack / 100)
-    found = quantity(bare)
+        return Quoted(found.value / 100, found.slack / 100)
     if found.value > 1.5:
         raise UsageError(f'"{text}" is no ratio', f'write a percentage with its sign: "{bare}%"')
     return found
