@@ -259,6 +259,62 @@ def test_a_transformers_model_decodes_one_token_against_its_context(batch: int, 
     assert measured.workload["items"] == batch
 
 
+def without_torch(*arguments: str) -> tuple[int, str, str]:
+    """Run a command where torch can't be imported."""
+    import subprocess
+    import sys
+
+    script = (
+        "import sys\nsys.modules['torch'] = None\nfrom roofline.cli.main import run\n"
+        f"sys.exit(run({list(arguments)!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_transformers_model_is_predicted_without_torch_and_does_the_counted_work(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(TINY))
+    model = f"transformers:{config}"
+    code, out, err = without_torch(
+        *["sweep", "decode", "--model", model, "--context", "32", "--batches", "1,3", "--predict", "a10", "--json"]
+    )
+    assert code == 0, err
+    document = json.loads(out)
+    for p, run in zip(document["points"], document["runs"], strict=True):
+        settings = Settings(precision=Precision.BF16, device="cpu", model=model, context=32, sizes=(p["size"],))
+        (case,) = decode.cases(settings)
+        found = count_case(case, A10, WHERE)
+        assert found.kind == "counted" and p["flops"] == run["flops"]["executed"] == found.flops.executed
+        # Ideal kernels move less than those that torch dispatches, and at least the weights and the cache.
+        assert 2 * 2 * 2 * 2 * 16 * 32 * p["size"] < run["bytes"]["operator"] < found.bytes.operator
+        assert p["mbu_fraction"] == pytest.approx(1, abs=1e-3) and p["items_per_s"] == pytest.approx(
+            p["size"] / p["step_s"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["vision", "--predict", "a10", "--models", "resnet18"], "error: torch is not installed"),
+        (["decode", "--predict", "a10", "--model", "transformers:nowhere.json"], "error: can't read nowhere.json"),
+        (["decode", "--predict", "a10", "--model", "timm:x"], 'error: --model is "timm:x"'),
+    ],
+)
+def test_what_can_t_be_predicted_without_torch_is_one_line_and_a_way_out(arguments: list[str], said: str) -> None:
+    code, out, err = without_torch("sweep", *arguments)
+    assert code == 2 and not out
+    first, hint = err.splitlines()
+    assert first.startswith(said) and hint.startswith("hint: ")
+
+
+def test_a_family_that_nobody_planned_needs_torch_and_says_so(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({**TINY, "model_type": "novel"}))
+    code, _, err = without_torch("sweep", "decode", "--predict", "a10", "--model", f"transformers:{config}")
+    assert code == 2 and err.startswith("error: torch is not installed") and "Traceback" not in err
+
+
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".md", ".json"])
 def test_a_sweep_is_written_in_every_format(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / f"x{suffix}"

@@ -64,9 +64,19 @@ def _make(case: Case, options: Options) -> Made:
 
 
 def predict(case: Case, machine: Machine, origin: BytesOrigin | None) -> Run | None:
-    """Judge the case by any machine, without torch; None for a model that only torch can build."""
+    """Judge the case by any machine, without torch.
+
+    Returns:
+        None for a model that is to be measured, which is counted with what torch dispatches, and for a family of
+        models that nobody has planned.
+    """
     if "model" in case.settings:
-        return None
+        if case.device:
+            return None
+        from roofline.sweeps import kv
+
+        model, context = str(case.settings["model"]), int(case.settings["context"])
+        return kv.predict(model, context, case.size, case.precision, machine, origin)
     sizes = mlp.of(case.settings)
     name = mlp.dtype(case.precision)
     one = TensorSpec((sizes.hidden, sizes.inner), name).nbytes

@@ -2,7 +2,12 @@
 
 from typing import Any
 
+import msgspec
+
+from roofline.analysis import judge
+from roofline.core.machine import Machine
 from roofline.core.precision import Precision
+from roofline.core.run import BytesOrigin, Run
 from roofline.errors import UsageError
 from roofline.sweeps.mlp import dtype
 from roofline.targets.made import Made, Target
@@ -23,11 +28,50 @@ def target(model: str, context: int, precision: Precision) -> Target:
     """
     from roofline.targets import from_transformers
 
+    inner = from_transformers.target(_path(model))
+    return Target(_label(model, context), lambda options: _make(inner, context, precision, options))
+
+
+def predict(
+    model: str, context: int, batch: int, precision: Precision, machine: Machine, origin: BytesOrigin | None
+) -> Run | None:
+    """Judge a decode step by any machine, without torch: as the planner plans it, one ideal kernel per op.
+
+    What torch dispatches is more: a dynamic cache is copied at every step, and norms are several kernels.
+
+    Returns:
+        None for a family of models that the planner does not know.
+
+    Raises:
+        UsageError: There is no such config.
+    """
+    from roofline.plan.config import load
+    from roofline.plan.planner import plan, run_of
+    from roofline.plan.workload import Workload
+    from roofline.targets import from_transformers
+
+    # Refuses what could not be measured either: a name of the catalogue, a folder without a config.
+    from_transformers.target(_path(model))
+    try:
+        architecture = load(_path(model))
+    except UsageError:
+        return None
+    kind = precision.value
+    workload = Workload(phase="decode", batch=batch, context=context, precision=precision, weights=kind, kv=kind)
+    run = run_of(plan(architecture, machine, workload))
+    named = {"target": _label(model, context), "items": batch, "item": "token"}
+    return judge(msgspec.structs.replace(run, workload={**run.workload, **named}), origin=origin)
+
+
+def _label(model: str, context: int) -> str:
+    return f"{model} decode, context {context}"
+
+
+def _path(model: str) -> str:
     source, _, path = model.partition(":")
     if source != "transformers" or not path:
         raise UsageError(f'--model is "{model}"', "give mlp, or transformers:CONFIG.json")
-    inner = from_transformers.target(path)
-    return Target(f"{model} decode, context {context}", lambda options: _make(inner, context, precision, options))
+    return path
 
 
 def _make(inner: Target, context: int, precision: Precision, options: Options) -> Made:

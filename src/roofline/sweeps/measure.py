@@ -72,7 +72,9 @@ def count_case(case: Case, machine: Machine, where: Where) -> Run:
     if found is not None:
         return _labelled(case, found)
     from roofline.pipeline import count_target
+    from roofline.targets.packages import need
 
+    need("torch", "torch")
     target, options = experiment(case.sweep).program(case)
     return _labelled(case, count_target(target, options, machine, origin=where.origin))
 
