@@ -195,3 +195,10 @@ def test_published_points_stand_where_the_article_says(sweep: Any, name: str) ->
         if sweep == "decode":
             assert found[1] == pytest.approx(6.0, abs=0.05) and found[128] == pytest.approx(8.5)
     assert article.marks(sweep, "h100-sxm") == ()
+
+
+def test_published_points_are_not_drawn_on_a_model_of_another_size() -> None:
+    settings = Settings(precision=Precision.BF16, params=7e9)
+    results = [result_of(case, count_case(case, A10, WHERE)) for case in decode.cases(settings)]
+    with drawn(lambda: steps.decode(results)) as figure:
+        assert not any(line.get_marker() == "x" for axes in figure.axes for line in axes.get_lines())

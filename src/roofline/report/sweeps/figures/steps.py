@@ -7,7 +7,7 @@ from roofline.report.sweeps.figures import style
 from roofline.report.sweeps.figures.curve import roof_curve
 from roofline.report.sweeps.figures.groups import Group, groups
 from roofline.report.sweeps.figures.labels import Labels
-from roofline.sweeps import article
+from roofline.sweeps import article, mlp
 from roofline.sweeps.case import Result, SweepName
 from roofline.sweeps.decode import critical
 from roofline.sweeps.summary import Point, knee
@@ -75,7 +75,7 @@ def _throughput(axes: "Axes", d: _Drawn, name: SweepName) -> None:
             best = max(p.items_per_s or 0.0 for p in points)
             look = {"marker": "*", "markersize": 14, "markeredgecolor": "black", "linestyle": ""}
             style.plot(axes, [found], [best], color=d.colour, label=f"knee in the points: {found:.0f}", **look)
-    published = [(m.size, m.items_per_s) for m in article.marks(name, d.group.machine.key)]
+    published = [(m.size, m.items_per_s) for m in _marks(name, d.group)]
     style.published(axes, published, label="published in the article (A10)")
 
 
@@ -85,7 +85,13 @@ def _latency(axes: "Axes", d: _Drawn, name: SweepName) -> None:
     style.plot(axes, sizes, [_ms(p.fitted_s) for p in d.roof], color=d.colour, linewidth=1.2, linestyle="--")
     if d.group.measured:
         _points(axes, d, [(p.size, _ms(p.step_s)) for p in d.group.points])
-    style.published(axes, [(m.size, 1e3 * m.size / m.items_per_s) for m in article.marks(name, d.group.machine.key)])
+    style.published(axes, [(m.size, 1e3 * m.size / m.items_per_s) for m in _marks(name, d.group)])
+
+
+def _marks(name: SweepName, group: Group) -> tuple[article.Mark, ...]:
+    """The article's points, where the group is of its machine and its model."""
+    settings = group.results[0].case.settings if group.results else {"model": ""}
+    return () if "model" in settings else article.marks(name, group.machine.key, mlp.of(settings).params)
 
 
 def _points(axes: "Axes", d: _Drawn, points: Sequence[tuple[int, float | None]], **look: str) -> None:
