@@ -1,7 +1,7 @@
 """The cases of the field about ceilings and timing, B64 to B81: where each is tested, and those that live here.
 
-B81 (pipe-active is no FLOP/s), and B80 and B82 as far as counters are read from a file, belong to the importers of
-counter exports; what their numbers mean is tested here on a Run.
+B80 to B82 as far as counters are read from a file belong to the importers of counter exports; what their numbers mean
+is tested here on a Run.
 """
 
 import ast
@@ -37,9 +37,9 @@ LIVES = {
     "B74": ("test_clock_stopwatch.py", "test_compile_time_is_the_first_call_above_the_median_and_in_no_sample"),
     "B75": ("test_cases_ceilings.py", "test_empirical_roofs_multiply_random_bits"),
     "B79": ("test_cases_ceilings.py", "test_memory_rates_count_named_bytes_and_say_so"),
+    "B81": ("test_cases_ceilings.py", "test_a_device_that_is_busy_all_the_time_may_still_be_far_from_its_peak"),
     "B80": ("test_cases_ceilings.py", "test_a_padded_tile_is_executed_work_and_not_needed_work"),
 }
-IMPORTERS = {"B81"}
 
 
 def test_every_case_of_ceilings_and_timing_is_tested_where_the_table_says() -> None:
@@ -52,7 +52,7 @@ def test_the_table_leaves_out_no_case_of_the_list() -> None:
     if not CASES.exists():
         pytest.skip("the list of cases is not here")
     listed = set(re.findall(r"^- \*\*(B\d+)\*\*", CASES.read_text(), re.MULTILINE))
-    assert {case for case in listed if 64 <= int(case[1:]) <= 81} == LIVES.keys() | IMPORTERS
+    assert {case for case in listed if 64 <= int(case[1:]) <= 81} == LIVES.keys()
 
 
 def run_of(op: OpRecord, machine: Machine, seconds: float) -> Run:
@@ -173,3 +173,33 @@ def test_a_padded_tile_is_executed_work_and_not_needed_work(
     assert verdict.mfu_fraction * peak == pytest.approx(useful, rel=2e-3)
     assert verdict.hfu_fraction * peak == pytest.approx(piped, rel=2e-3)
     assert verdict.hfu_fraction / verdict.mfu_fraction == pytest.approx(64)
+
+
+# B81: a pipe that is active half of the time need not do half of the peak; MFU counts FLOP, never activity.
+@pytest.mark.parametrize("busy_s", [1.0, 0.5])
+def test_a_device_that_is_busy_all_the_time_may_still_be_far_from_its_peak(busy_s: float) -> None:
+    gpu = Machine(
+        key="x",
+        name="X",
+        matrix={Precision.FP16: Ceiling(100e12, "given")},
+        bandwidth={"dram": Ceiling(1e12, "given")},
+    )
+    op = OpRecord(
+        name="aten.mm",
+        engine="matrix",
+        precision=Precision.FP16,
+        needed_flops=10e12,
+        executed_flops=10e12,
+        bytes=OpBytes(operator=1e9),
+    )
+    run = run_of(op, gpu, 1.0)
+    assert run.timing is not None
+    timing = msgspec.structs.replace(run.timing, busy_s=busy_s)
+    ops = (msgspec.structs.replace(op, seconds=busy_s),)
+    judged = judge(msgspec.structs.replace(run, timing=timing, ops=ops))
+    assert judged.verdict is not None and judged.time_budget is not None
+    # 10 TFLOP in 1 s of a device that can do 100: 10 %, whether it was active all or half of it.
+    assert judged.verdict.mfu_fraction == judged.verdict.hfu_fraction == pytest.approx(0.10)
+    # Activity tells idle time from slow kernels, nothing else.
+    assert judged.time_budget.idle_s == pytest.approx(1.0 - busy_s)
+    assert judged.time_budget.compute_s == pytest.approx(0.1)
