@@ -53,18 +53,18 @@ def _faults() -> int:
 
 
 def _cost_s(touch: Callable[[mmap.mmap], object], clock: Clock) -> float:
-    """What a fault adds when fresh memory is written, s: against writing it once more; the best of a few tries."""
-    costs = []
+    """What a fault adds when fresh memory is written, against writing it once more, s: the best try of either."""
+    cold_s, warm_s, count = [], [], 1
     for _ in range(_TRIES):
         fresh = mmap.mmap(-1, _TOUCHED_BYTES)
         before, start = _faults(), clock()
         touch(fresh)
-        cold_s, count = clock() - start, _faults() - before
+        cold_s.append(clock() - start)
+        count = max(1, _faults() - before)
         start = clock()
         touch(fresh)
-        warm_s = clock() - start
-        costs.append(max(0.0, cold_s - warm_s) / max(1, count))
-    return min(costs)
+        warm_s.append(clock() - start)
+    return max(0.0, min(cold_s) - min(warm_s)) / count
 
 
 def _touch(memory: mmap.mmap) -> None:
