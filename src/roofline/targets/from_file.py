@@ -89,7 +89,14 @@ def _sorted_out(label: str, made: Any) -> Made:
 
 def _where(error: BaseException) -> str:
     """One line of an exception, with the place in the user's file."""
-    frames = [f for f in extract_tb(error.__traceback__) if "importlib" not in f.filename]
     text = (str(error).strip().splitlines() or [""])[0][:200]
-    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {text}{place}"
+    places = [
+        f"{Path(f.filename).name}, line {f.lineno}"
+        for f in extract_tb(error.__traceback__)
+        if "importlib" not in f.filename and f.filename != __file__
+    ]
+    if isinstance(error, SyntaxError):
+        # Its place is its own; the last frame is at best that of the file which imports it.
+        text = error.msg
+        places = [f"{Path(error.filename).name}, line {error.lineno}"] if error.filename and error.lineno else []
+    return f"{type(error).__name__}: {text}{f' ({places[-1]})' if places else ''}"
