@@ -12,6 +12,7 @@ from roofline.core.machine import Machine
 from roofline.core.run import BytesOrigin, Run
 from roofline.errors import MachineError, RooflineError, UsageError
 from roofline.targets.made import Made, Target
+from roofline.targets.meta import no_data, runs_on_meta
 from roofline.targets.options import Options
 
 # Passes whose speed differs by more than this get a warning.
@@ -56,8 +57,11 @@ def measure_target(
 
     described = environment(options.device)
     say("1/5 counting the program on fake tensors")
-    recording = _recorded(target, options, may_run=True)
+    parts: list[Made] = []
+    recording = _recorded(target, options, may_run=True, made=parts)
     _refuse_idle(target.label, recording)
+    if parts[-1].meta:
+        raise no_data(target.label)
     say("2/5 ceilings of the machine")
     roofs = machine()
     say(f"3/5 timing it for about {seconds:g} s")
@@ -198,7 +202,8 @@ def _real_program(target: Target, options: Options) -> tuple[Any, Made]:
     """A fresh instance for timing: what was counted is not what is timed.
 
     Raises:
-        UsageError: The factory gives out the same module again, which was counted on fake tensors.
+        UsageError: The factory gives out the same module again, which was counted on fake tensors; or a step
+            computes on the meta device.
     """
     from torch._subclasses.fake_tensor import FakeTensor
 
@@ -209,6 +214,8 @@ def _real_program(target: Target, options: Options) -> tuple[Any, Made]:
         raise UsageError(
             f"{target.label} returns one module again and again", "let the factory make a new module at every call"
         )
+    if made.step is not None and runs_on_meta(made.step):
+        raise no_data(target.label)
     return built, made
 
 
@@ -286,10 +293,26 @@ def _fused_total(fused: Any, recording: Any) -> float | None:
 
 
 @contextmanager
-def _running(label: str) -> Iterator[None]:
-    """Turn what the user's program raises into one line."""
+def _defaults_kept() -> Iterator[None]:
+    """Put back torch's default precision and device, which a factory may set and leave so."""
+    import torch
+
+    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    dtype, device = torch.get_default_dtype(), None if context is None else context.device
     try:
         yield
+    finally:
+        torch.set_default_dtype(dtype)
+        if getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None) is not context:
+            torch.set_default_device(device)
+
+
+@contextmanager
+def _running(label: str) -> Iterator[None]:
+    """Turn what the user's program raises into one line; torch's defaults are as before, whatever it set."""
+    try:
+        with _defaults_kept():
+            yield
     except RooflineError:
         raise
     except (Exception, SystemExit) as error:

@@ -5,6 +5,7 @@ from typing import Any
 from roofline.core.precision import Precision
 from roofline.errors import UsageError
 from roofline.targets.made import Made, Target
+from roofline.targets.meta import is_fake, is_meta, no_data, placed
 from roofline.targets.options import Options
 
 
@@ -24,6 +25,11 @@ def program(target: Target, options: Options) -> tuple[Any, Made]:
     if made.step is not None:
         return Program(_step(made, options, cast)), made
     module, inputs, keywords = made.module, list(made.inputs), dict(made.keywords)
+    made = made._replace(meta=is_meta(module, inputs, keywords))
+    if made.meta and not made.own:
+        if not is_fake(module, inputs, keywords):
+            raise no_data(target.label)
+        module = placed(module, options.device)
     if not made.own:
         module = _placed(module, options.device).train(options.train)
         inputs, keywords = _moved(inputs, options), _moved(keywords, options)
@@ -86,7 +92,8 @@ def _moved(tree: Any, options: Options) -> Any:
     def move(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        value = value.to(options.device)
+        is_empty = value.device.type == "meta"
+        value = torch.empty_like(value, device=options.device) if is_empty else value.to(options.device)
         images = options.channels_last and value.ndim == 4
         return value.contiguous(memory_format=torch.channels_last) if images else value
 

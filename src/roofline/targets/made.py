@@ -16,7 +16,9 @@ class Made(NamedTuple):
         step: A zero-argument step, when there is no module.
         items: Samples (or tokens) per step; None when unknown.
         item: What is counted by `items`: "image", "token", "sample".
+        meta: Whether something of it is on the meta device, which has no data.
         own: The caller's own module: its mode, device and layout are the caller's business.
+        meta: Whether something of it is on the meta device, which has no data.
     """
 
     module: Any = None
@@ -26,6 +28,7 @@ class Made(NamedTuple):
     items: int | None = None
     item: str = "sample"
     own: bool = False
+    meta: bool = False
 
 
 class Target(NamedTuple):
