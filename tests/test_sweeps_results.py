@@ -9,9 +9,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from roofline import machines
 from roofline.cli.main import run as command_line
+from roofline.clock.cache import keep
+from roofline.core.machine import Ceiling, Machine
+from roofline.core.precision import Precision
 from roofline.errors import UsageError
 from roofline.sweeps import measure
 from roofline.sweeps.case import Case, Result, Where
@@ -183,6 +188,31 @@ def test_kill_9_in_the_middle_then_the_same_command_gives_every_case_once(
     assert "of them done already" in printed.err
 
 
+def calibrated(dram: float) -> Machine:
+    """This machine, with ceilings as a calibration at some moment may find them."""
+    found = machines.detect("cpu")
+    rates = {Precision.FP32: Ceiling(1e12, "measured"), Precision.BF16: Ceiling(1e12, "measured")}
+    return msgspec.structs.replace(found, bandwidth={"dram": Ceiling(dram, "measured")}, matrix=rates, vector=rates)
+
+
+def test_a_sweep_that_goes_on_keeps_its_roof_unless_another_is_asked_for(
+    nothing_kept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ridges(*more: str) -> list[float]:
+        command = ["sweep", "ops", "--ops", "gemm", "--precision", "fp32", "--seconds", "0.01", "--json", *more]
+        assert command_line(command) == 0
+        found = json.loads(capsys.readouterr().out)
+        return [p["ridge_point_flops_per_byte"] for p in found["points"]]
+
+    keep(calibrated(100e9))
+    assert ridges("--sizes", "32") == [10.0]
+    # Ceilings measured later, on a busier machine, say.
+    keep(calibrated(50e9))
+    assert ridges("--sizes", "32,64") == [10.0, 10.0]
+    Path("other.json").write_bytes(msgspec.json.encode(calibrated(50e9)))
+    assert ridges("--sizes", "32,64", "--machine", "other.json") == [20.0, 20.0]
+
+
 def test_a_dry_run_predicts_and_runs_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,13 +247,6 @@ def test_a_dry_run_without_kept_ceilings_predicts_no_times_and_says_how_to_get_t
 
 
 def test_a_dry_run_takes_the_ceilings_that_are_kept(nothing_kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import msgspec
-
-    from roofline import machines
-    from roofline.clock.cache import keep
-    from roofline.core.machine import Ceiling
-    from roofline.core.precision import Precision
-
     bandwidth, peak = Ceiling(100e9, "measured"), Ceiling(1e12, "measured")
     rates = {Precision.FP32: peak, Precision.BF16: peak}
     own = machines.detect("cpu")

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from roofline.cli.common import say
 from roofline.cli.sweep_output import Swept, check_outputs, deliver
 from roofline.core.machine import Machine
@@ -36,7 +38,7 @@ def run(name: SweepName, chosen: dict[str, Any], runner: Runner | None = None) -
     predicting = chosen.get("predict")
     if predicting and chosen.get("machine"):
         raise UsageError("--predict and --machine name two machines", "leave one of them out")
-    machine = _machine(chosen, runner)
+    machine = _machine(name, chosen, runner)
     settings = _settings(chosen, machine)
     cases = experiment(name).cases(settings)
     where = Where(
@@ -61,7 +63,7 @@ def run(name: SweepName, chosen: dict[str, Any], runner: Runner | None = None) -
     return results
 
 
-def _machine(chosen: dict[str, Any], runner: Runner | None) -> Machine | None:
+def _machine(name: SweepName, chosen: dict[str, Any], runner: Runner | None) -> Machine | None:
     """The machine to judge by; None where each worker is to find its own."""
     from roofline.cli.common import chosen_machine
 
@@ -79,7 +81,23 @@ def _machine(chosen: dict[str, Any], runner: Runner | None) -> Machine | None:
         check_device(device)
     if chosen.get("dry_run") and not chosen.get("machine"):
         return _kept_machine(chosen, device)
-    return chosen_machine(chosen, lambda: own_machine(device, say))
+    return chosen_machine(chosen, lambda: _judged_by(name, chosen, device) or own_machine(device, say))
+
+
+def _judged_by(name: SweepName, chosen: dict[str, Any], device: str) -> Machine | None:
+    """The ceilings that the file's cases were judged by: a sweep that goes on keeps its roof."""
+    from roofline import machines
+    from roofline.sweeps.results import judged_by
+
+    path = _path(name, chosen)
+    found = judged_by(path, machines.detect(device).key)
+    if found is not None:
+        say(f"judged by the ceilings in {path}; by others: --machine")
+    return found
+
+
+def _path(name: SweepName, chosen: dict[str, Any]) -> Path:
+    return chosen.get("results") or Path(f"roofline-sweep-{name}.jsonl")
 
 
 def _is_remote(chosen: dict[str, Any], runner: Runner | None) -> bool:
@@ -158,7 +176,7 @@ def _measured(
     from roofline.sweeps.drive import drive
     from roofline.sweeps.results import ResultsFile, forget
 
-    path = chosen.get("results") or Path(f"roofline-sweep-{name}.jsonl")
+    path = _path(name, chosen)
     runs = runner or find_runner(
         chosen.get("runner") or "local", address=chosen.get("address"), gpu=chosen.get("gpu")
     )
@@ -181,7 +199,17 @@ def _measured(
                 "the same command goes on from there",
                 _INTERRUPTED,
             ) from None
-    return results
+    return [_under_one_roof(result, where) for result in results]
+
+
+def _under_one_roof(result: Result, where: Where) -> Result:
+    """The result judged by the sweep's machine, if its own ceilings were others."""
+    from roofline.analysis import judge
+
+    run, machine = result.run, where.machine
+    if run is None or machine is None or run.machine == machine:
+        return result
+    return msgspec.structs.replace(result, run=judge(run, machine, origin=where.origin))
 
 
 def _machine_of(results: Sequence[Result]) -> Machine | None:

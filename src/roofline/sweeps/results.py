@@ -7,6 +7,7 @@ from types import TracebackType
 
 import msgspec
 
+from roofline.core.machine import Machine
 from roofline.core.run import write_whole
 from roofline.errors import RunFileError, UsageError
 from roofline.sweeps.case import SCHEMA, Case, Result, encode
@@ -123,6 +124,18 @@ def forget(path: Path, outcomes: Sequence[str]) -> int:
     kept = [encode(r) + b"\n" for r in results if r.outcome not in outcomes]
     write_whole(path, b"".join(kept))
     return len(results) - len(kept)
+
+
+def judged_by(path: Path, key: str) -> Machine | None:
+    """The machine with this key that the results of a file were judged by; None without such results.
+
+    Raises:
+        RunFileError: The file can't be read.
+    """
+    if not path.exists():
+        return None
+    runs = [result.run for result in load(path)[0] if result.run is not None]
+    return next((run.machine for run in runs if run.machine is not None and run.machine.key == key), None)
 
 
 def load(path: Path) -> tuple[list[Result], list[str]]:
