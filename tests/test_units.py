@@ -56,8 +56,27 @@ def test_a_column_has_one_prefix_and_reads_back(values):
 
 @given(fraction=st.floats(0, 20))
 def test_a_percentage_is_within_its_last_digit(fraction):
-    shown = float(units.percent(fraction).removesuffix(" %"))
+    text = units.percent(fraction)
+    if text == "< 0.01 %":
+        assert 0 < 100 * fraction < 0.01
+        return
+    shown = float(text.removesuffix(" %"))
     assert shown == pytest.approx(100 * fraction, rel=0.0051, abs=0.0051)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [
+        (0, "0 %"),
+        (4.9e-5, "< 0.01 %"),
+        (1e-30, "< 0.01 %"),
+        (5.1e-5, "0.01 %"),
+        (-1e-9, "> -0.01 %"),
+        (0.01, "1.00 %"),
+    ],
+)
+def test_nothing_and_hardly_anything_are_told_apart(fraction, text):
+    assert units.percent(fraction) == text
 
 
 @pytest.mark.parametrize(

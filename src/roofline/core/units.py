@@ -120,12 +120,17 @@ def _narrow(number: str, value: float, decimals: int) -> str:
 
 
 def percent(fraction: float | None, digits: int = 3) -> str:
-    """Print a ratio as a percentage: 0.4567 → "45.7 %", 1.39 → "139 %"; None → "n/a"."""
+    """Print a ratio as a percentage: 0.4567 → "45.7 %", 1.39 → "139 %"; None → "n/a".
+
+    Nothing and hardly anything are not the same: 0 → "0 %", 1e-6 → "< 0.01 %".
+    """
     if fraction is None or not math.isfinite(fraction):
         return "n/a"
     p = 100 * fraction
     if digits != 3:
         return f"{_digits(p, digits)} %"
+    if abs(p) < 0.005:
+        return "0 %" if p == 0 else "< 0.01 %" if p > 0 else "> -0.01 %"
     return f"{p:.0f} %" if p >= 99.95 else f"{_digits(p)} %" if p >= 1 else f"{p:.2f} %"
 
 

@@ -217,8 +217,10 @@ def _parts(seconds: dict[str, float], whole: float) -> list[Part]:
 
 def _least(fraction: float | None, run: Run) -> str:
     """A ratio; a lower bound where ops of unknown work are missing from its numerator."""
-    at_least = "≥ " if run.coverage.unknown_ops and fraction is not None else ""
-    return f"{at_least}{percent(fraction)}"
+    said = percent(fraction)
+    if not run.coverage.unknown_ops or fraction is None:
+        return said
+    return "> 0 %" if said.startswith("<") else f"≥ {said}"
 
 
 def _over(what: str, ceiling: str | None, value: float | None, run: Run) -> str:

@@ -166,8 +166,8 @@ def _hover(point: Point, *, timed: bool) -> str:
     where = " · ".join(part for part in (row.module, op.phase, row.shapes) if part)
     times = f"roof time {show(op.roof_s, 's')}"
     if timed:
-        times = f"{show(op.seconds, 's')} ({percent(row.share)} of op time), {times}"
-        times += f", {percent(op.efficiency_fraction)} of the roof"
+        times = f"{show(op.seconds, 's')} ({escape(percent(row.share))} of op time), {times}"
+        times += f", {escape(percent(op.efficiency_fraction))} of the roof"
     calls = f"{op.calls:,} call{'' if op.calls == 1 else 's'}"
     place = f"{show(point.intensity, 'FLOP/B')}, {show(point.rate, 'FLOP/s')}, {BOUNDS[row.bound].label}"
     guess = "" if op.formula == "exact" else f"<br>FLOP: {op.formula}"

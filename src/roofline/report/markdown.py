@@ -84,7 +84,9 @@ def _lists(run: Run) -> list[str]:
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     if not rows:
         return ""
-    numeric = [n for n in range(len(head)) if n and all(re.match(r"(≥ )?[\d.,]+( |$)|n/a$", row[n]) for row in rows)]
+    numeric = [
+        n for n in range(len(head)) if n and all(re.match(r"([≥<>] )?[\d.,]+( |$)|n/a$", row[n]) for row in rows)
+    ]
     rule = ["---:" if n in numeric else "---" for n in range(len(head))]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *rows))
 

@@ -79,7 +79,7 @@ def _time(run: Run, width: int, *, ascii_only: bool) -> "list[Text]":
     for part, time in zip(parts, times, strict=True):
         cells = round((width - 34) * min(1.0, part.fraction or 0))
         bar = Text(("#" if ascii_only else "█") * cells, style=ANSI_PARTS[part.name])
-        lines.append(Text.assemble(f"{part.name:<13}{time:>9}{units.percent(part.fraction):>8}  ", bar))
+        lines.append(Text.assemble(f"{part.name:<13}{time:>9}{units.percent(part.fraction):>9}  ", bar))
     return lines
 
 
