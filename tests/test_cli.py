@@ -158,6 +158,19 @@ def test_a_step_is_counted_too(factory: str, capsys: pytest.CaptureFixture[str])
     assert code == 0 and json.loads(out)["flops"]["executed"] == 2 * 8**3
 
 
+def test_the_head_says_what_ran_but_of_a_step_which_decides_itself(
+    factory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heads = {}
+    for name, *more in (("module",), ("module", "--train"), ("step",)):
+        code, out, _ = outcome(capsys, "count", f"{factory}:{name}", "--machine", "a10", *more)
+        heads[name, *more] = " ".join(out.split()).split(" bound")[0]
+        assert code == 0
+    assert "· inference ·" in heads["module",]
+    assert "· training ·" in heads["module", "--train"]
+    assert "inference" not in heads["step",] and "training" not in heads["step",]
+
+
 def test_peaks_given_by_hand_override_the_database(factory: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["count", f"{factory}:module", "--machine", "a100-sxm-80gb", "--precision", "bf16"]
     _, out, _ = outcome(capsys, *arguments, "--peak-flops", "100 TFLOP/s", "--peak-bandwidth", "1 TB/s", "--json")

@@ -261,6 +261,9 @@ def _busy_s(profile: Any, op_s: float) -> float:
 
 def _workload(target: Target, options: Options, made: Made) -> dict[str, Any]:
     workload: dict[str, Any] = {"target": target.label, **options.workload()}
+    if made.step is None:
+        # A step decides for itself whether it trains, and is not called the one or the other.
+        workload["train"] = options.train
     if made.items is not None:
         workload |= {"items": made.items, "item": made.item}
     return workload
