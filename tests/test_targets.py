@@ -124,6 +124,25 @@ def test_the_place_of_a_fault_in_a_file_is_named_once(
     assert error.endswith(said) and error.count("line") == 1
 
 
+@pytest.mark.slow
+def test_fused_bytes_of_a_measured_training_step_are_those_that_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import torch\n\ndef make():\n    return torch.nn.Linear(16, 32), torch.randn(8, 16)\n"
+    )
+    machine = tmp_path / "cpu.json"
+    machine.write_text(json.dumps({"key": "cpu", "name": "CPU", "kind": "cpu", **CEILINGS}))
+    asked = [f"{tmp_path}/mine.py:make", "--compile", "--train", "--machine", str(machine), "--json"]
+    found = []
+    for command in (["count", *asked], ["measure", *asked, "--seconds", "0.1"]):
+        assert run(command) == 0
+        found.append(json.loads(capsys.readouterr().out)["bytes"]["fused"])
+    # The loss, eager beside the graph: it reads the output and writes its mean; backward writes the gradient of both.
+    graph = 4 * ((16 * 32 + 32 + 8 * 16 + 8 * 32) + (8 * 32 + 8 * 16 + 16 * 32 + 32))
+    assert found[0] == found[1] >= graph + 4 * 2 * 8 * 32
+
+
 CEILINGS = {
     "matrix": {"fp32": {"value": 1e11, "origin": "given"}, "fp64": {"value": 1e11, "origin": "given"}},
     "vector": {"fp32": {"value": 1e11, "origin": "given"}},

@@ -1,8 +1,7 @@
 """The main job: count a program, get the machine's ceilings, time it, join the times, judge."""
 
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
@@ -14,13 +13,11 @@ from roofline.errors import MachineError, RooflineError, UsageError
 from roofline.targets.made import Made, Target
 from roofline.targets.meta import no_data, runs_on_meta
 from roofline.targets.options import Options
+from roofline.targets.running import running
 
 # Passes whose speed differs by more than this get a warning.
 _DRIFT = 1.15
 Say = Callable[[str], None]
-_OUT_OF_MEMORY = re.compile(
-    r"out of memory|not enough memory|can't allocate memory|failed to allocate", re.IGNORECASE
-)
 
 
 def measure_target(
@@ -66,7 +63,7 @@ def measure_target(
     roofs = machine()
     say(f"3/5 timing it for about {seconds:g} s")
     fused = None
-    with _running(target.label):
+    with running(target.label):
         program, made = _real_program(target, options)
         if options.compiled:
             # Imported only here: TorchInductor takes seconds to load.
@@ -88,14 +85,12 @@ def measure_target(
             busy = (joined.matched_s + joined.unmatched_s) * drift
             timing = msgspec.structs.replace(timing, busy_s=_busy_s(profile, busy))
             warnings += [*profile.doubts, *_unmatched(joined), *_drifted(drift)]
+    moved = None
+    if fused is not None:
+        moved, doubts_of_bytes = _fused_bytes(target, options, fused, recording, say)
+        warnings += doubts_of_bytes
     say("5/5 judging")
-    run = counted_run(
-        recording,
-        roofs,
-        _workload(target, options, made),
-        seconds=times,
-        fused_bytes=_fused_total(fused, recording) if fused else None,
-    )
+    run = counted_run(recording, roofs, _workload(target, options, made), seconds=times, fused_bytes=moved)
     run = msgspec.structs.replace(
         run, kind="measured", timing=timing, environment=described, warnings=(*run.warnings, *warnings)
     )
@@ -181,7 +176,7 @@ def _recorded(target: Target, options: Options, *, may_run: bool, made: list[Mad
             made.append(parts)
         return found
 
-    with _running(target.label):
+    with running(target.label):
         return record(build, may_run=may_run)
 
 
@@ -288,43 +283,17 @@ def _fused_count(target: Target, options: Options, say: Say) -> tuple[float | No
     return found.bytes, [f"the bytes of the fused graph are unknown: {found.why}"] if found.why else []
 
 
-def _fused_total(fused: Any, recording: Any) -> float | None:
-    """Bytes of the compiled graphs, and of the optimizer's step, which runs outside them."""
-    if not fused.graphs:
-        return None
-    return float(fused.total + sum(c.operator_bytes for c in recording.calls if c.phase == "optimizer"))
+def _fused_bytes(
+    target: Target, options: Options, compiled: Any, recording: Any, say: Say
+) -> tuple[float | None, list[str]]:
+    """Bytes of the compiled program, as `roofline count --compile` has them: with the loss, outside of its graphs.
 
-
-@contextmanager
-def _defaults_kept() -> Iterator[None]:
-    """Put back torch's default precision and device, which a factory may set and leave so."""
-    import torch
-
-    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
-    dtype, device = torch.get_default_dtype(), None if context is None else context.device
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(dtype)
-        if getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None) is not context:
-            torch.set_default_device(device)
-
-
-@contextmanager
-def _running(label: str) -> Iterator[None]:
-    """Turn what the user's program raises into one line; torch's defaults are as before, whatever it set."""
-    try:
-        with _defaults_kept():
-            yield
-    except RooflineError:
-        raise
-    except (Exception, SystemExit) as error:
-        text = (str(error).strip().splitlines() or [""])[0][:300]
-        if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(str(error)):
-            raise RooflineError(
-                f"{label} ran out of memory: {text}",
-                "try a smaller --batch, or roofline count, which allocates nothing",
-            ) from error
-        raise RooflineError(
-            f"{label} failed: {type(error).__name__}: {text}", "run it by itself to see why, or add --debug"
-        ) from error
+    Where they can't be counted so, those of the graphs that were timed, and of the optimizer's step.
+    """
+    moved, doubts = _fused_count(target, options, say)
+    if moved is not None or not compiled.graphs:
+        return moved, doubts
+    outside = sum(c.operator_bytes for c in recording.calls if c.phase == "optimizer")
+    return float(compiled.total + outside), [
+        f"fused bytes leave out what runs outside of the compiled graphs, such as the loss ({'; '.join(doubts)})"
+    ]
