@@ -251,6 +251,52 @@ def test_bad_input_gets_one_line_and_a_hint(
     assert "Traceback" not in talk
 
 
+LONG = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plan", LONG, "--machine", "h100-sxm"],
+        ["plan", "llama-3-8b", "--machine", LONG],
+        ["plan", "llama-3-8b", "--machine", "h100-sxm", "--batch", LONG],
+        ["plan", "llama-3-8b", "--machine", "h100-sxm", "--weights", f"int4-g{LONG}"],
+        ["plan", "llama-3-8b", "--machine", "h100-sxm", "--peak-bandwidth", "1e308"],
+        ["audit", "llama-3-8b", "--machine", "h100-sxm", "--sequence", "2048", "--tokens-per-s", "1e308"],
+        [
+            "audit",
+            "llama-3-8b",
+            "--machine",
+            "h100-sxm",
+            "--mfu",
+            "40%",
+            "--tokens-per-s",
+            "9",
+            "--devices",
+            "9" * 400,
+        ],
+        ["audit", "llama-3-8b", "--machine", "h100-sxm", "--mfu", "40%", "--lora-params", "1e308"],
+        ["devices", LONG],
+        ["report", LONG],
+        ["report", "{run}", "-o", f"{LONG}.html"],
+        ["count", f"{LONG}.py:f", "--machine", "a10"],
+        ["count", f"transformers:{LONG}", "--machine", "a10"],
+        [LONG],
+    ],
+    ids=lambda arguments: " ".join(a[:20] for a in arguments),
+)
+def test_figures_and_names_without_end_are_one_line_that_has_one(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = resnet().save(tmp_path / "run.json")
+    code, out, talk = outcome(capsys, *(a.replace("{run}", str(saved)) for a in arguments))
+    error, *rest = talk.splitlines()
+    assert code in (1, 2) and out == ""
+    assert error.startswith("error: ") and "OverflowError" not in error and "OSError" not in error
+    assert len(rest) == 1 and rest[0].startswith("hint: ")
+    assert len(error) < 700
+
+
 def test_debug_shows_the_traceback(factory: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, talk = outcome(capsys, "count", f"{factory}:raises", "--machine", "a10", "--debug")
     assert code == 1 and "Traceback" in talk and "the weights are gone" in talk

@@ -5,10 +5,13 @@ from typing import Any
 import click
 
 from roofline.cli.common import Amount, Peak, Quantity, options
+from roofline.core.figures import absurd
 from roofline.core.precision import Precision
 from roofline.core.units import Unit
 from roofline.errors import UsageError
 
+_LARGEST = 10**12
+_WHOLE = click.IntRange(1, _LARGEST)
 _PRECISION = click.Choice([str(p) for p in Precision])
 
 
@@ -24,9 +27,12 @@ class Figure(click.ParamType):  # type: ignore[type-arg]
         from roofline.audit import quantity
 
         try:
-            return quantity(value, self.unit) if isinstance(value, str) else value
+            found = quantity(value, self.unit) if isinstance(value, str) else value
         except UsageError as error:
             self.fail(f"{error.message}; {error.hint}", param, ctx)
+        if absurd(found.value):
+            self.fail(f'"{value}" is beyond any {self.unit or "number"} that there is', param, ctx)
+        return found
 
 
 class Ratio(click.ParamType):  # type: ignore[type-arg]
@@ -66,9 +72,6 @@ class Sizes(click.ParamType):  # type: ignore[type-arg]
         return found
 
 
-_LARGEST = 10**12
-
-
 class Weights(click.ParamType):  # type: ignore[type-arg]
     """A format of weights: bf16, int4-g32, q4_k."""
 
@@ -94,12 +97,12 @@ model_options = options(
     ),
     click.option("--embedding-params", metavar="N", type=Quantity(""), help="Of these, the input table."),
     click.option("--tied", is_flag=True, help="The output head is the input table."),
-    click.option("--layers", type=click.IntRange(min=1), help="Layers with attention."),
-    click.option("--hidden", type=click.IntRange(min=1), help="Query heads × their width."),
+    click.option("--layers", type=_WHOLE, help="Layers with attention."),
+    click.option("--hidden", type=_WHOLE, help="Query heads × their width."),
     click.option(
         "--lora-params", metavar="N", type=Quantity(""), help="Parameters of LoRA adapters; the rest is frozen."
     ),
-    click.option("--sequence", type=click.IntRange(min=1), help="Tokens per sequence."),
+    click.option("--sequence", type=_WHOLE, help="Tokens per sequence."),
     click.option(
         "--documents", type=Sizes(), help="Lengths of the documents packed into a sequence: 512,512,1024,2048."
     ),
@@ -108,7 +111,7 @@ run_options = options(
     click.option("--machine", metavar="NAME|FILE", help="One device.  [required, or two ceilings]"),
     click.option("--peak-flops", type=Peak(), help='Override its matrix peak: "bf16=989 TFLOP/s".'),
     click.option("--peak-bandwidth", type=Quantity("B/s"), help='Override its memory bandwidth: "3.35 TB/s".'),
-    click.option("--devices", type=click.IntRange(min=1), default=1, show_default=True, help="How many shared it."),
+    click.option("--devices", type=_WHOLE, default=1, show_default=True, help="How many shared it."),
     click.option("--precision", type=_PRECISION, default="bf16", show_default=True, help="Of the matrix products."),
     click.option("--tokens-per-s", type=Figure(""), help="Throughput of all devices together."),
     click.option("--tokens-per-s-per-device", type=Figure(""), help="…or of one device."),
@@ -116,10 +119,10 @@ run_options = options(
     click.option("--tokens-per-step", type=Figure(""), help="Tokens of all ranks and micro-steps in that time."),
     click.option("--inference", is_flag=True, help="Tokens go forward only."),
     click.option("--recompute", type=click.Choice(["none", "selective", "layers", "full"]), help="If known."),
-    click.option("--accumulation", type=click.IntRange(min=1), default=1, help="Micro-steps per step."),
-    click.option("--tp", type=click.IntRange(min=1), default=1, help="Ranks of tensor parallelism."),
-    click.option("--pp", type=click.IntRange(min=1), default=1, help="Stages of the pipeline."),
-    click.option("--sp", type=click.IntRange(min=1), default=1, help="Ranks of sequence or context parallelism."),
+    click.option("--accumulation", type=_WHOLE, default=1, help="Micro-steps per step."),
+    click.option("--tp", type=_WHOLE, default=1, help="Ranks of tensor parallelism."),
+    click.option("--pp", type=_WHOLE, default=1, help="Stages of the pipeline."),
+    click.option("--sp", type=_WHOLE, default=1, help="Ranks of sequence or context parallelism."),
 )
 decoding_options = options(
     click.option(
@@ -130,7 +133,7 @@ decoding_options = options(
         help="Format of the weights, for bytes: int4-g32.",
     ),
     click.option("--context", type=Amount(min=0), default=0, help="Mean tokens in the KV cache."),
-    click.option("--batch", type=click.IntRange(min=1), default=1, help="Sequences decoded together."),
+    click.option("--batch", type=_WHOLE, default=1, help="Sequences decoded together."),
     click.option("--gemm", type=Sizes(3), help="A matrix product in place of a model: M,N,K."),
     click.option(
         "--gemm-bytes", type=Sizes(2), default="2,2", show_default=True, help="Its bytes per element, in and out."
@@ -145,6 +148,6 @@ claim_options = options(
     click.option("--speedup", type=Figure(""), help="Claimed, over the machine of --from-machine: 1.5x."),
     click.option("--from-machine", metavar="NAME|FILE", help="Where the program ran before."),
     click.option("--from-mfu", type=Ratio(), help="Its MFU there."),
-    click.option("--from-devices", type=click.IntRange(min=1), help="Devices there.  [default: as many]"),
+    click.option("--from-devices", type=_WHOLE, help="Devices there.  [default: as many]"),
     click.option("--from-precision", type=_PRECISION, help="Precision there.  [default: the same]"),
 )

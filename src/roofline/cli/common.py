@@ -1,6 +1,5 @@
 """Options and talk that several commands share."""
 
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from roofline.cli.stdout import columns, emit, writing
+from roofline.core.figures import absurd
 from roofline.core.machine import Machine
 from roofline.core.precision import Precision
 from roofline.core.run import Run
@@ -37,6 +37,8 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"{error.message}; {error.hint}", param, ctx)
         if number <= 0:
             self.fail(f'"{value}" must be above 0 {self.unit}', param, ctx)
+        if absurd(number):
+            self.fail(f'"{value}" is beyond any {self.unit or "number"} that there is', param, ctx)
         return number
 
 
@@ -46,7 +48,7 @@ class Amount(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read the number."""
         number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
+        if absurd(number):
             self.fail(f'"{value}" is no amount', param, ctx)
         return number
 
@@ -159,10 +161,13 @@ def check_output(output: Path | None) -> None:
     from roofline.report import check_suffix
 
     check_suffix(output)
-    if not output.parent.is_dir():
-        raise UsageError(f"there is no folder {output.parent}", "make it first, or choose another -o")
-    if output.is_dir():
-        raise UsageError(f"{output} is a folder", "choose a file with -o")
+    try:
+        if not output.parent.is_dir():
+            raise UsageError(f"there is no folder {output.parent}", "make it first, or choose another -o")
+        if output.is_dir():
+            raise UsageError(f"{output} is a folder", "choose a file with -o")
+    except OSError as error:
+        raise UsageError(f"can't write {output}: {error.strerror}", "choose another -o") from None
     if not os.access(output.parent, os.W_OK):
         raise RooflineError(f"can't write {output}: the folder is not writable", "choose another -o")
 

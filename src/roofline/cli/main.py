@@ -1,6 +1,7 @@
 """`roofline`: find the command, run it, turn errors into one line, a hint and an exit code."""
 
 import io
+import re
 import sys
 from importlib import import_module
 from typing import Any
@@ -106,6 +107,8 @@ def run(arguments: list[str]) -> int:
     except MemoryError:
         return _say("out of memory", "try a smaller --batch", 1, debug)
     except Exception as error:  # noqa: BLE001 — the last door: no traceback reaches the user
+        if isinstance(error, OSError) and error.filename is not None:
+            return _say(f"{error.strerror}: {error.filename}", "check the path, or add --debug", 1, debug)
         return _say(_unexpected(error), "add --debug for the traceback, and report it if the fault is ours", 1, debug)
 
 
@@ -121,8 +124,9 @@ def _say(message: str, hint: str, code: int, debug: bool) -> int:
 
 
 def _printable(text: str) -> str:
-    """The text without control characters: names in it come from files and programs."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    """The text without control characters and endless words: names in it come from files and programs."""
+    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return re.sub(r"\S{300,}", lambda word: f"{word[0][:60]}…{word[0][-60:]}", plain)
 
 
 def _usage_hint(error: click.ClickException) -> str:

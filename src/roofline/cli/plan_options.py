@@ -10,11 +10,12 @@ from roofline.cli.common import Amount, Quantity, options
 from roofline.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
+_LARGEST = 10**9
 _PRECISIONS = ("bf16", "fp16", "fp32", "tf32", "fp8", "int8", "fp4")
 
 
 def _whole(name: str, text: str, least: int = 1, default: int | None = None) -> Callable[[F], F]:
-    return click.option(name, type=click.IntRange(min=least), default=default, help=text)
+    return click.option(name, type=click.IntRange(least, _LARGEST), default=default, help=text)
 
 
 step_options = options(

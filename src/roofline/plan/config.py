@@ -27,9 +27,12 @@ def load(text: str, *, like: str | None = None) -> Architecture:
         UsageError: Nothing of that name is found, or the config can't be read.
     """
     path = Path(text)
-    if path.is_dir():
-        path = path / "config.json"
-    if path.is_file():
+    try:
+        path = path / "config.json" if path.is_dir() else path
+        is_file = path.is_file()
+    except OSError as error:
+        raise UsageError(f"can't look for a config at {text}: {error.strerror}", _HOW) from None
+    if is_file:
         return read(_json(path), _name_of(path), like=like)
     if path.suffix == ".json" or text.startswith((".", "/", "~")):
         raise UsageError(f"there is no config at {text}", "give a config.json, its folder, or a name")
