@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from report_runs import resnet
+from roofline import report
 from roofline.cli.main import run
+from roofline.errors import RunFileError
 
 
 def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -62,6 +64,33 @@ def test_a_saved_run_is_written_in_every_format(
     code, _, talk = outcome(capsys, "report", str(saved), "-o", str(output))
     assert code == 0 and output.stat().st_size > 500
     assert f"wrote {output}" in talk
+
+
+@pytest.mark.parametrize("command", [["report", "{run}"], ["plan", "llama-3.1-8b", "--machine", "h100-sxm"]])
+def test_several_outputs_are_all_written(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = resnet().save(tmp_path / "run.json")
+    wanted = [tmp_path / "x.md", tmp_path / "y.svg"]
+    code, _, talk = outcome(
+        capsys, *(a.replace("{run}", str(saved)) for a in command), "-o", str(wanted[0]), "-o", str(wanted[1])
+    )
+    assert code == 0 and all(f"wrote {path}" in talk and path.stat().st_size > 500 for path in wanted)
+
+
+def test_an_output_that_fails_keeps_no_other_from_being_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(run: object) -> bytes:
+        raise RunFileError("the disk is full", "free some space")
+
+    saved = resnet().save(tmp_path / "run.json")
+    monkeypatch.setitem(report._FORMATS, ".svg", fail)
+    code, out, talk = outcome(
+        capsys, "report", str(saved), "-o", str(tmp_path / "x.svg"), "-o", str(tmp_path / "y.md")
+    )
+    assert code == 1 and "error: the disk is full" in talk
+    assert "Memory-bound" in out and (tmp_path / "y.md").exists() and not (tmp_path / "x.svg").exists()
 
 
 def test_the_json_of_devices_keeps_the_contract(capsys: pytest.CaptureFixture[str]) -> None:

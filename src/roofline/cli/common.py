@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, TypeVar
@@ -104,7 +104,14 @@ judge_options = options(
 
 output_options = options(
     click.option("--json", "as_json", is_flag=True, help="Print the Run as one JSON document."),
-    click.option("-o", "--output", type=click.Path(path_type=Path), help="Write .html, .png, .svg, .md or .json."),
+    click.option(
+        "-o",
+        "--output",
+        "outputs",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        help="Write .html, .png, .svg, .md or .json; several times if wanted.",
+    ),
 )
 
 
@@ -154,10 +161,17 @@ def chosen_machine(chosen: dict[str, Any], default: Callable[[], Machine]) -> Ma
     return machines.override(machine, peak, bandwidth, Precision(stated) if stated else Precision.FP32)
 
 
-def check_output(output: Path | None) -> None:
-    """Refuse an output that can't be written before the long work begins."""
-    if output is None:
-        return
+def check_outputs(outputs: Iterable[Path]) -> None:
+    """Refuse outputs that can't be written before the long work begins.
+
+    Raises:
+        RooflineError: One can't.
+    """
+    for output in outputs:
+        _check_output(output)
+
+
+def _check_output(output: Path) -> None:
     from roofline.report import check_suffix
 
     check_suffix(output)
@@ -172,17 +186,17 @@ def check_output(output: Path | None) -> None:
         raise RooflineError(f"can't write {output}: the folder is not writable", "choose another -o")
 
 
-def deliver(run: Run, *, as_json: bool, output: Path | None) -> None:
-    """Give the user a judged Run: on stdout as a screen or as JSON, and in a file if asked for."""
-    failed: RooflineError | None = None
-    if output is not None:
-        # The file first, so that a reader who closes the pipe early still gets it; if it can't be written, the screen
-        # comes all the same.
-        from roofline.report import write
+def deliver(run: Run, *, as_json: bool, outputs: Iterable[Path]) -> None:
+    """Give the user a judged Run: on stdout as a screen or as JSON, and in files if asked for.
 
+    Raises:
+        RooflineError: A file can't be written; the others and the screen come all the same.
+    """
+    failed: RooflineError | None = None
+    # Files first, so that a reader who closes the pipe early still gets them.
+    for output in outputs:
         try:
-            write(run, output)
-            say(f"wrote {output}")
+            say(f"wrote {run.report(output)}")
         except RooflineError as error:
             failed = error
     emit(run.to_json() + b"\n" if as_json else _screen(run))

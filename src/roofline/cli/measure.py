@@ -12,21 +12,23 @@ from roofline.cli.common import judge_options, output_options, program_options
 @click.command()
 @program_options
 @click.option("--compile", "compiled", is_flag=True, help="Time it through torch.compile.")
-@click.option("--seconds", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Time spent timing.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1, 86_400), default=10.0, show_default=True, help="Time spent timing."
+)
 @click.option("--device", default="cpu", show_default=True, help="Where it runs: cpu, cuda, cuda:1, mps.")
 @judge_options
 @output_options
-def command(output: Path | None, as_json: bool, origin: Any, seconds: float, **chosen: Any) -> None:
+def command(outputs: tuple[Path, ...], as_json: bool, origin: Any, seconds: float, **chosen: Any) -> None:
     """Count TARGET, time it, and say which ceiling binds, with the proof.
 
     TARGET: torchvision:NAME, timm:NAME, transformers:CONFIG.json, or path/to/file.py:factory.
     """
     from roofline import targets
-    from roofline.cli.common import check_output, chosen_machine, deliver, make_options, program_talks_on_stderr, say
+    from roofline.cli.common import check_outputs, chosen_machine, deliver, make_options, program_talks_on_stderr, say
     from roofline.errors import UsageError
     from roofline.pipeline import check_device, measure_target, own_machine
 
-    check_output(output)
+    check_outputs(outputs)
     if not math.isfinite(seconds):
         raise UsageError(f"--seconds {seconds:g} is no time", "give a number: --seconds 10")
     options = make_options(chosen)
@@ -41,4 +43,4 @@ def command(output: Path | None, as_json: bool, origin: Any, seconds: float, **c
             origin=origin,
             say=say,
         )
-    deliver(run, as_json=as_json, output=output)
+    deliver(run, as_json=as_json, outputs=outputs)

@@ -30,24 +30,24 @@ _NARROW = {"fp8": "fp8", "int8": "int8", "fp4": "nvfp4"}
 @click.option("--peak-flops", type=Peak(), help='Override a matrix peak: "bf16=989 TFLOP/s".')
 @click.option("--peak-bandwidth", type=Quantity("B/s"), help='Override the memory bandwidth: "3.35 TB/s".')
 @output_options
-def command(output: Path | None, as_json: bool, **chosen: Any) -> int:
+def command(outputs: tuple[Path, ...], as_json: bool, **chosen: Any) -> int:
     """Plan a step of a model: the least time it can take, what to expect, and which ceiling binds each op.
 
     CONFIG: a config.json, its folder, a name of the catalogue (llama-3.1-8b), or a hub id. No weights are needed.
     """
-    from roofline.cli.common import check_output
+    from roofline.cli.common import check_outputs
 
-    check_output(output)
+    check_outputs(outputs)
     check_questions(chosen)
     if chosen["sweeps"]:
-        return _sweep(chosen, as_json, output)
+        return _sweep(chosen, as_json, outputs)
     plans = _plans(chosen)
     if len(plans) > 1:
-        return _several(plans, chosen, as_json, output)
-    return _one(plans[0], chosen, as_json, output)
+        return _several(plans, chosen, as_json, outputs)
+    return _one(plans[0], chosen, as_json, outputs)
 
 
-def _one(planned: "Plan", chosen: dict[str, Any], as_json: bool, output: Path | None) -> int:
+def _one(planned: "Plan", chosen: dict[str, Any], as_json: bool, outputs: tuple[Path, ...]) -> int:
     from roofline.plan.planner import run_of
     from roofline.plan.questions import under_slo
     from roofline.plan.screen import Asked, lines
@@ -55,12 +55,12 @@ def _one(planned: "Plan", chosen: dict[str, Any], as_json: bool, output: Path | 
     run = run_of(planned)
     score = _score(planned, chosen)
     slo = under_slo(planned, chosen["itl"]) if chosen["itl"] else None
-    if as_json or output:
+    if as_json or outputs:
         from roofline.cli.common import say
         from roofline.plan.document import with_answers
 
         run = with_answers(run, planned, slo, chosen["price_per_hour"], score)
-        if output:
+        for output in outputs:
             say(f"wrote {run.report(output)}")
     if as_json:
         _print_json(run.to_json())
@@ -83,14 +83,14 @@ def _score(planned: "Plan", chosen: dict[str, Any]) -> Any:
     return scored(planned, chosen["tokens_per_s"], chosen["num_devices"])
 
 
-def _several(plans: "list[Plan]", chosen: dict[str, Any], as_json: bool, output: Path | None) -> int:
+def _several(plans: "list[Plan]", chosen: dict[str, Any], as_json: bool, outputs: tuple[Path, ...]) -> int:
     from roofline.plan.compare import side_by_side
     from roofline.plan.document import together, with_answers
     from roofline.plan.planner import run_of
 
-    if as_json or output:
+    if as_json or outputs:
         runs = [with_answers(run_of(p), p, None, chosen["price_per_hour"]) for p in plans]
-        _write_json(together(runs), output)
+        _write_json(together(runs), outputs)
         if as_json:
             _print_json(together(runs))
             return 0
@@ -98,7 +98,7 @@ def _several(plans: "list[Plan]", chosen: dict[str, Any], as_json: bool, output:
     return 0
 
 
-def _sweep(chosen: dict[str, Any], as_json: bool, output: Path | None) -> int:
+def _sweep(chosen: dict[str, Any], as_json: bool, outputs: tuple[Path, ...]) -> int:
     import msgspec
 
     from roofline.errors import UsageError
@@ -114,7 +114,7 @@ def _sweep(chosen: dict[str, Any], as_json: bool, output: Path | None) -> int:
     load, split = (msgspec.structs.replace(p, **_largest(p, sweeps)) for p in (workload, parallel))
     refuse_unused(architecture, load, split)
     points = list(grid(architecture, _machines(chosen), sweeps, workload, parallel))
-    _write_json(sweep_document(points), output)
+    _write_json(sweep_document(points), outputs)
     if as_json:
         _print_json(sweep_document(points))
     else:
@@ -220,19 +220,19 @@ def _own(chosen: dict[str, Any]) -> "Machine | None":
     return identify(seen.name, memory_bytes=seen.memory_bytes, compute=seen.compute)
 
 
-def _write_json(document: bytes, output: Path | None) -> None:
+def _write_json(document: bytes, outputs: tuple[Path, ...]) -> None:
     """Write several Runs or a sweep, for which JSON is the only format."""
-    if output is None:
-        return
     from roofline.cli.common import say
     from roofline.core.run import write_whole
     from roofline.errors import UsageError
 
-    if output.suffix.lower() != ".json":
-        raise UsageError(
-            f"can't write {output}: several plans go into a .json", "name one --machine, or -o plans.json"
-        )
-    say(f"wrote {write_whole(output, document)}")
+    for output in outputs:
+        if output.suffix.lower() != ".json":
+            raise UsageError(
+                f"can't write {output}: several plans go into a .json", "name one --machine, or -o plans.json"
+            )
+    for output in outputs:
+        say(f"wrote {write_whole(output, document)}")
 
 
 def _print(lines: list[str]) -> None:

@@ -4,15 +4,16 @@ from pathlib import Path
 
 import click
 
+from roofline.cli.common import output_options
+
 
 @click.command()
 @click.argument("run_file", metavar="RUN.json", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write .html, .png, .svg, .md or .json.")
-@click.option("--json", "as_json", is_flag=True, help="Print the Run as one JSON document.")
-def command(run_file: Path, output: Path | None, as_json: bool) -> None:
+@output_options
+def command(run_file: Path, outputs: tuple[Path, ...], as_json: bool) -> None:
     """Show a saved Run on the screen, or write it with -o. Needs no torch."""
-    from roofline.cli.common import check_output, deliver
+    from roofline.cli.common import check_outputs, deliver
     from roofline.core.run import Run
 
-    check_output(output)
-    deliver(Run.load(run_file), as_json=as_json, output=output)
+    check_outputs(outputs)
+    deliver(Run.load(run_file), as_json=as_json, outputs=outputs)

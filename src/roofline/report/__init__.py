@@ -33,9 +33,9 @@ def check_suffix(path: str | Path) -> str:
     """
     suffix = Path(path).suffix.lower()
     if suffix not in _FORMATS:
-        found = f'suffix "{suffix}"' if suffix else "no suffix"
+        found = f'its suffix "{suffix}" names no format' if suffix else "it has no suffix to name a format"
         raise UsageError(
-            f"can't write {path}: {found} names no format (known: {', '.join(_FORMATS)})",
+            f"can't write {path}: {found} (known: {', '.join(_FORMATS)})",
             "end the name given to -o in one of these, such as report.html",
         )
     return suffix
