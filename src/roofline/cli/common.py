@@ -161,14 +161,36 @@ def chosen_machine(chosen: dict[str, Any], default: Callable[[], Machine]) -> Ma
     return machines.override(machine, peak, bandwidth, Precision(stated) if stated else Precision.FP32)
 
 
-def check_outputs(outputs: Iterable[Path]) -> None:
+def check_outputs(outputs: Iterable[Path], *read: str | None) -> None:
     """Refuse outputs that can't be written before the long work begins.
+
+    Args:
+        outputs: What is to be written.
+        *read: What the command reads: a file among these is not written over.
 
     Raises:
         RooflineError: One can't.
     """
+    # A folder is read for its config.json.
+    files = {
+        os.path.realpath(path) for given in read if given for path in (given, os.path.join(given, "config.json"))
+    }
     for output in outputs:
         _check_output(output)
+        if os.path.realpath(output) in files:
+            raise UsageError(f"{output} is what the command reads, and would be written over", "choose another -o")
+
+
+def check_origin(origin: str | None, *, compiled: bool) -> None:
+    """Refuse a count of bytes that there won't be, before the long work begins.
+
+    Raises:
+        UsageError: Nothing here gives it.
+    """
+    if origin == "fused" and not compiled:
+        raise UsageError('there are no "fused" bytes of a program that is not compiled', "add --compile")
+    if origin == "measured":
+        raise UsageError('no "measured" bytes: only counters of the hardware give them', "choose another --bytes")
 
 
 def _check_output(output: Path) -> None:

@@ -19,10 +19,19 @@ def command(outputs: tuple[Path, ...], as_json: bool, origin: Any, **chosen: Any
     TARGET: torchvision:NAME, timm:NAME, transformers:CONFIG.json, or path/to/file.py:factory.
     """
     from roofline import targets
-    from roofline.cli.common import check_outputs, chosen_machine, deliver, make_options, program_talks_on_stderr, say
+    from roofline.cli.common import (
+        check_origin,
+        check_outputs,
+        chosen_machine,
+        deliver,
+        make_options,
+        program_talks_on_stderr,
+        say,
+    )
     from roofline.pipeline import count_target, own_machine
 
-    check_outputs(outputs)
+    check_outputs(outputs, chosen["machine"])
+    check_origin(origin, compiled=chosen["compiled"])
     options = make_options(chosen)
     with program_talks_on_stderr():
         target = targets.find(chosen["target"])

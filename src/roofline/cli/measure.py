@@ -24,11 +24,20 @@ def command(outputs: tuple[Path, ...], as_json: bool, origin: Any, seconds: floa
     TARGET: torchvision:NAME, timm:NAME, transformers:CONFIG.json, or path/to/file.py:factory.
     """
     from roofline import targets
-    from roofline.cli.common import check_outputs, chosen_machine, deliver, make_options, program_talks_on_stderr, say
+    from roofline.cli.common import (
+        check_origin,
+        check_outputs,
+        chosen_machine,
+        deliver,
+        make_options,
+        program_talks_on_stderr,
+        say,
+    )
     from roofline.errors import UsageError
     from roofline.pipeline import check_device, measure_target, own_machine
 
-    check_outputs(outputs)
+    check_outputs(outputs, chosen["machine"])
+    check_origin(origin, compiled=chosen["compiled"])
     if not math.isfinite(seconds):
         raise UsageError(f"--seconds {seconds:g} is no time", "give a number: --seconds 10")
     options = make_options(chosen)

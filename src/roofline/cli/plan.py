@@ -37,7 +37,7 @@ def command(outputs: tuple[Path, ...], as_json: bool, **chosen: Any) -> int:
     """
     from roofline.cli.common import check_outputs
 
-    check_outputs(outputs)
+    check_outputs(outputs, chosen["config"], *chosen["machines"])
     check_questions(chosen)
     if chosen["sweeps"]:
         return _sweep(chosen, as_json, outputs)
