@@ -172,9 +172,7 @@ def check_outputs(outputs: Iterable[Path], *read: str | None) -> None:
         RooflineError: One can't.
     """
     # A folder is read for its config.json.
-    files = {
-        os.path.realpath(path) for given in read if given for path in (given, os.path.join(given, "config.json"))
-    }
+    files = {os.path.realpath(path) for given in read if given for path in (given, Path(given) / "config.json")}
     for output in outputs:
         _check_output(output)
         if os.path.realpath(output) in files:
