@@ -48,7 +48,9 @@ def fake_timer(clock: FakeClock, call_s: float) -> Callable[[object, int], float
 
 
 def steady(best: float, disagreement: float = 0.0) -> Sustained:
-    return Sustained(what="x", best=best, typical=best, disagreement_fraction=disagreement, windows=5, window_s=0.01)
+    return Sustained(
+        what="8x8x8", best=best, typical=best, disagreement_fraction=disagreement, windows=5, window_s=0.01
+    )
 
 
 CPU = Machine(key="cpu", name="A CPU", kind="cpu", multiprocessors=2, cache_bytes={"l1": 2 * 32768, "l2": 2 * 2**20})
@@ -377,7 +379,8 @@ def test_a_tiny_real_calibration_of_this_cpu_gives_every_ceiling(one_thread):
     assert {Precision.FP32, Precision.BF16} == set(found.matrix) | set(map(Precision, found.refused))
     assert set(found.bandwidth) == {"l1", "l2", "dram"}
     assert found.working_sets[-1].size_bytes == pytest.approx(2**20, rel=0.05)
-    assert set(found.working_sets[0].streams) == set(found.streams) == {"read", "write", "copy", "triad", "update"}
+    assert set(found.streams) == {"read", "write", "copy", "triad", "update"}
+    assert all(set(s.streams) == {"read", "write", "copy", "triad"} for s in found.working_sets)
     assert all(c.value > 0 and c.source for c in (*found.matrix.values(), *found.bandwidth.values()))
     assert "GEMM bf16" in said
 

@@ -9,13 +9,14 @@ from typing import Literal
 import msgspec
 import torch
 
+from roofline.clock.gemm import shape_of
 from roofline.clock.guarded import Bench, Plan, believed_gemm, believed_gemms, believed_streams
 from roofline.clock.launch import launch_cost, launches
 from roofline.clock.links import link_rates
 from roofline.clock.memory import CEILING_STREAMS, cache_rates
 from roofline.clock.sustained import Sustained, unsteady
 from roofline.clock.sweep import intensity_sweep, stream_points
-from roofline.clock.timers import Clock, Progress, find_device, timer_for
+from roofline.clock.timers import Clock, Progress, find_device, no_garbage_collection, timer_for
 from roofline.clock.working_sets import last_cache, working_sets
 from roofline.core.machine import Ceiling, Level, Machine
 from roofline.core.precision import Precision
@@ -74,8 +75,8 @@ def quick(
 
     An unsteady rate is no refusal here but a doubt, so that a busy machine still gets an answer.
     """
-    gemm_s = {Precision.FP32: 0.8, Precision.BF16: 0.8, Precision.FP16: 0.3, Precision.FP64: 0.4, Precision.INT8: 0.4}
-    plan = Plan(gemm_s=_for(device, gemm_s), memory_s=1.2, held_s=0.6, times_cache=2, strict=False)
+    gemm_s = {Precision.FP32: 0.8, Precision.BF16: 0.8, Precision.FP16: 0.3, Precision.FP64: 0.3, Precision.INT8: 0.3}
+    plan = Plan(gemm_s=_for(device, gemm_s), memory_s=1.2, held_s=0.5, times_cache=2, strict=False)
     return measure_ceilings(device, machine, plan, progress=progress, clock=clock)
 
 
@@ -87,21 +88,22 @@ def full(
     As `quick`, longer, and: each cache, working sets of all sizes, the links of a GPU, the sweep over intensities,
     and the main rates once more at the end, to see whether two measurements agree.
     """
-    gemm_s = {Precision.FP32: 5.0, Precision.BF16: 5.0, Precision.FP16: 2.0, Precision.FP64: 3.0}
+    gemm_s = {Precision.FP32: 5.0, Precision.BF16: 5.0, Precision.FP16: 2.0, Precision.FP64: 2.0}
     gemm_s |= {Precision.INT8: 2.0, Precision.FP8: 1.0}
     plan = Plan(
         gemm_s=_for(device, gemm_s),
         memory_s=6.0,
-        held_s=1.5,
-        sets_s=4.0,
+        held_s=1.0,
+        sets_s=2.0,
         cache_s=2.0,
         launch_s=0.5,
-        sweep_s=6.0,
+        sweep_s=5.0,
         repeat_s=2.0,
     )
     return measure_ceilings(device, machine, plan, progress=progress, clock=clock)
 
 
+@no_garbage_collection()
 def measure_ceilings(
     device: str,
     machine: Machine,
@@ -138,7 +140,7 @@ def measure_ceilings(
     buffer = bench.buffer()
     streams = believed_streams(bench, buffer, plan.memory_s)
     last = _last_cache(bench, buffer)
-    sets = _working_sets(bench, buffer)
+    sets = _working_sets(bench, buffer, streams)
     del buffer
     gemm, refused = believed_gemms(bench)
     levels = {**_caches(bench), **_links(bench)}
@@ -201,7 +203,7 @@ def _last_cache(bench: Bench, buffer: torch.Tensor) -> tuple[Sustained, int] | N
         return None
     bench.say("the last-level cache")
     return last_cache(
-        buffer, bench.timer, machine.cache_bytes, seconds=plan.held_s, clock=bench.clock, window_s=plan.window_s
+        buffer, bench.timer, machine.cache_bytes, seconds=plan.held_s, clock=bench.clock, window_s=plan.window_s / 2
     )
 
 
@@ -209,18 +211,20 @@ def _less(held: int, machine: Machine) -> int | None:
     return held if held < max(machine.cache_bytes.values()) else None
 
 
-def _working_sets(bench: Bench, buffer: torch.Tensor) -> tuple[WorkingSet, ...]:
+def _working_sets(bench: Bench, buffer: torch.Tensor, streams: Mapping[str, Sustained]) -> tuple[WorkingSet, ...]:
+    """The whole buffer is the largest set, measured already; the smaller ones get windows of half the length."""
     if not bench.plan.sets_s:
         return ()
     bench.say("working sets")
-    return working_sets(
+    smaller = working_sets(
         buffer,
         bench.timer,
         smallest_bytes=min(bench.machine.cache_bytes.values(), default=2**20),
         seconds=bench.plan.sets_s,
         clock=bench.clock,
-        window_s=bench.plan.window_s,
+        window_s=bench.plan.window_s / 2,
     )
+    return (*smaller, WorkingSet(buffer.nbytes, {name: streams[name].best for name in smaller[-1].streams}))
 
 
 def _caches(bench: Bench) -> dict[Level, Sustained]:
@@ -281,7 +285,8 @@ def _repeat(bench: Bench, streams: dict[str, Sustained], gemm: dict[Precision, S
     streams |= {name: rate for name, rate in again.items() if rate.best > streams[name].best}
     for precision in (Precision.FP32, Precision.BF16):
         if precision in gemm:
-            repeated = believed_gemm(bench, precision, bench.plan.repeat_s)
+            # The same shape: another search would compare two shapes.
+            repeated = believed_gemm(bench, precision, bench.plan.repeat_s, shape_of(gemm[precision]))
             ratios[f"{precision} GEMM"] = repeated.best / gemm[precision].best
             gemm[precision] = max(gemm[precision], repeated, key=lambda s: s.best)
     return ratios

@@ -21,6 +21,8 @@ DTYPES = {
 Shape = tuple[int, int, int]
 # Shorter calls are tried more often, as one interruption hides their rate.
 _SHORT_S = 5e-3
+# On busy cores a small product takes milliseconds: a search that ends there finds a hundredth of the rate.
+_LEAST_SEARCH_FLOPS = 2 * 512**3
 
 
 def gemm_rate(
@@ -32,6 +34,7 @@ def gemm_rate(
     clock: Clock,
     largest: int = 16384,
     window_s: float = 10e-3,
+    only: Shape | None = None,
 ) -> Sustained:
     """Best sustained rate of C = A · B over several shapes: 2 · M · N · K FLOP per call.
 
@@ -48,17 +51,18 @@ def gemm_rate(
         clock: Monotonic, in s.
         largest: Largest n.
         window_s: Least length of a window, s.
+        only: This shape (M, N, K) instead of a search.
 
     Raises:
         RuntimeError: torch has no such product on this device.
     """
     with exact_products(precision):
-        ranked = sorted(_search(precision, device, timer, seconds, clock, largest), reverse=True)
         finals = []
-        for _, shape in ranked[:3]:
+        for shape in [only] if only else _fastest(precision, device, timer, seconds, clock, largest):
             step = product(precision, device, shape)
             name, flops = "x".join(map(str, shape)), 2.0 * shape[0] * shape[1] * shape[2]
-            finals.append(sustain(name, flops, step, timer, seconds=seconds / 6, clock=clock, window_s=window_s))
+            share_s = seconds if only else seconds / 6
+            finals.append(sustain(name, flops, step, timer, seconds=share_s, clock=clock, window_s=window_s))
     return max(finals, key=lambda f: f.best)
 
 
@@ -95,10 +99,16 @@ def _is_mi300(device: str) -> bool:
     return torch.cuda.get_device_properties(device).gcnArchName.startswith("gfx94")
 
 
-def _search(
+def shape_of(found: Sustained) -> Shape:
+    """The shape (M, N, K) of a rate from `gemm_rate`."""
+    m, n, k = map(int, found.what.split("x"))
+    return m, n, k
+
+
+def _fastest(
     precision: Precision, device: str, timer: Timer, seconds: float, clock: Clock, largest: int
-) -> list[tuple[float, Shape]]:
-    """Rate and shape of the candidates, each from the best of a few calls."""
+) -> list[Shape]:
+    """The three fastest of the candidates, each from the best of a few calls."""
     start = clock()
     found: list[tuple[float, Shape]] = []
     last_s = last_flops = 0.0
@@ -106,7 +116,8 @@ def _search(
         flops = 2.0 * shape[0] * shape[1] * shape[2]
         # From the last shape, not from the best rate: the time of small ones is that of the call, and tells nothing.
         expected_s = last_s * flops / last_flops if last_flops else 0.0
-        if expected_s > seconds / 10 or clock() - start + 4 * expected_s > seconds:
+        late = last_flops >= _LEAST_SEARCH_FLOPS and clock() - start + 4 * expected_s > seconds / 2
+        if expected_s > seconds / 10 or late:
             break
         try:
             step = product(precision, device, shape)
@@ -116,7 +127,7 @@ def _search(
         took_s = min(timer(step, 1) for _ in range(5 if expected_s < _SHORT_S else 2))
         last_s, last_flops = took_s, flops
         found.append((flops / took_s if took_s > 0 else 0.0, shape))
-    return found
+    return [shape for _, shape in sorted(found, reverse=True)[:3]]
 
 
 def _shapes(largest: int) -> Iterator[Shape]:

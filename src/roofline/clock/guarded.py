@@ -144,8 +144,10 @@ def believed_gemms(bench: Bench) -> tuple[dict[Precision, Sustained], dict[str, 
     return found, refused
 
 
-def believed_gemm(bench: Bench, precision: Precision, seconds: float) -> Sustained:
-    """Matrix-multiply rate in one precision, FLOP/s.
+def believed_gemm(
+    bench: Bench, precision: Precision, seconds: float, only: tuple[int, int, int] | None = None
+) -> Sustained:
+    """Matrix-multiply rate in one precision, FLOP/s: of the fastest shapes, or of this one only.
 
     Raises:
         ImplausibleError: Twice nothing that can be believed.
@@ -163,6 +165,7 @@ def believed_gemm(bench: Bench, precision: Precision, seconds: float) -> Sustain
             clock=bench.clock,
             largest=bench.plan.largest_gemm,
             window_s=bench.plan.window_s,
+            only=only,
         )
         believe(f"{precision} GEMM rate", unit, found, limit=limit, limit_text=words)  # type: ignore[arg-type]
         _refuse_unsteady(bench.plan, f"{precision} GEMM rate", found)

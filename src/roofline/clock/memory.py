@@ -73,11 +73,11 @@ def stream_rates(
         progress: Told in words what is going on.
     """
     found: dict[str, Sustained] = {}
-    kernels = list(_kernels(buffer))
-    for name, what, nbytes, step in kernels:
+    all_kernels = list(kernels(buffer))
+    for name, what, nbytes, step in all_kernels:
         if progress:
             progress(f"memory: {name}")
-        rate = sustain(what, nbytes, step, timer, seconds=seconds / len(kernels), clock=clock, window_s=window_s)
+        rate = sustain(what, nbytes, step, timer, seconds=seconds / len(all_kernels), clock=clock, window_s=window_s)
         if name not in found or rate.best > found[name].best:
             found[name] = rate
     return found
@@ -147,7 +147,7 @@ def part(buffer: torch.Tensor, size_bytes: int) -> torch.Tensor:
     return buffer[: max(6, size_bytes // (_FLOAT * _COLUMNS) // 6 * 6)]
 
 
-def _kernels(buffer: torch.Tensor) -> Iterator[tuple[str, str, float, Step]]:
+def kernels(buffer: torch.Tensor) -> Iterator[tuple[str, str, float, Step]]:
     """Name, description, bytes per call and step of each kernel; all share one buffer."""
     total = float(buffer.nbytes)
     vector = torch.ones(_COLUMNS, device=buffer.device)

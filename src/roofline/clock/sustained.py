@@ -68,10 +68,11 @@ def sustain(
     seconds: float,
     clock: Clock,
     window_s: float = WINDOW_S,
+    patient: bool = True,
 ) -> Sustained:
     """Run a step in windows of at least `window_s` for `seconds`: rate = work · calls / time of the window.
 
-    While the three best windows disagree it goes on, for up to twice as long and at least twelve windows.
+    While the three best windows disagree, the patient go on, for up to twice as long and at least twelve windows.
 
     Args:
         what: What runs.
@@ -81,6 +82,7 @@ def sustain(
         seconds: Time to spend, s; at least three windows are run.
         clock: Monotonic, in s.
         window_s: Least length of a window, s.
+        patient: Whether windows that disagree get more time.
 
     Raises:
         ImplausibleError: Calls take no time that the clock can see.
@@ -95,8 +97,8 @@ def sustain(
             if len(windows) < MIN_WINDOWS or spent_s + windows[-1] < seconds:
                 continue
             found = summarise_windows(what, work * calls, windows)
-            patient = spent_s > EXTENSION * seconds and len(windows) >= PATIENT_WINDOWS
-            if found.disagreement_fraction <= MAX_DISAGREEMENT or patient:
+            enough = spent_s > EXTENSION * seconds and len(windows) >= PATIENT_WINDOWS
+            if found.disagreement_fraction <= MAX_DISAGREEMENT or enough or not patient:
                 return found
 
 

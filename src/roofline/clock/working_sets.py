@@ -4,13 +4,15 @@ from collections.abc import Mapping
 
 import torch
 
-from roofline.clock.memory import part, stream_rates
+from roofline.clock.memory import kernels, part
 from roofline.clock.sustained import Sustained, sustain
 from roofline.clock.timers import Clock, Timer
 from roofline.core.machine import Level
 from roofline.machines.calibration import WorkingSet
 
 _SMALLEST = 24 * 2**10
+# One kernel of each kind.
+_KINDS = ("torch.sum", "Tensor.fill_", "Tensor.copy_", "torch.add with alpha")
 # A cache that reads less than this much faster than what lies behind it can't be told from it.
 _STEP = 1.25
 _HALVINGS = 2
@@ -25,7 +27,7 @@ def working_sets(
     clock: Clock,
     window_s: float = 10e-3,
 ) -> tuple[WorkingSet, ...]:
-    """The rates of `stream_rates` over working sets that double, up to the whole buffer.
+    """Read, write, copy and triad rates over working sets that double, below the whole buffer.
 
     One rate is that of a torch op, its call included: the smallest sets show what the call costs, not the cache.
 
@@ -37,13 +39,26 @@ def working_sets(
         clock: Monotonic, in s.
         window_s: Least length of a window, s.
     """
-    sizes = [buffer.nbytes]
-    while sizes[-1] // 2 >= max(smallest_bytes, _SMALLEST):
-        sizes.append(sizes[-1] // 2)
+    sizes: list[int] = []
+    while (size := buffer.nbytes >> (len(sizes) + 1)) >= max(smallest_bytes, _SMALLEST):
+        sizes.append(size)
     found = []
     for size in reversed(sizes):
         some = part(buffer, size)
-        rates = stream_rates(some, timer, seconds=seconds / len(sizes), clock=clock, window_s=window_s)
+        rates = {
+            name: sustain(
+                what,
+                nbytes,
+                step,
+                timer,
+                seconds=seconds / len(sizes) / len(_KINDS),
+                clock=clock,
+                window_s=window_s,
+                patient=False,
+            )
+            for name, what, nbytes, step in kernels(some)
+            if what in _KINDS
+        }
         found.append(WorkingSet(some.nbytes, {name: rate.best for name, rate in rates.items()}))
     return tuple(found)
 
@@ -59,8 +74,8 @@ def last_cache(
 ) -> tuple[Sustained, int] | None:
     """How fast the last-level cache is read, B/s, and how much it really holds, B.
 
-    Sets double from twice the cache below up to the buffer; the set where the rate falls through the geometric mean
-    of the fastest and of the largest set is then narrowed down to within a fifth.
+    Sets double from twice the cache below up to twice its capacity; the set where the rate falls through the
+    geometric mean of the fastest and of the largest set is then narrowed down to within a fifth.
 
     Args:
         buffer: From `filled`: larger than the cache.
@@ -74,24 +89,32 @@ def last_cache(
         None where the cache's rate can't be told from memory's.
     """
     below, capacity = ([0, *sorted(capacities.values())])[-2:]
-    whole = buffer.nbytes
+    whole = min(buffer.nbytes, 2 * capacity)
     sizes: list[int] = []
     while (size := 2 * max(below, 2**20) << len(sizes)) < whole:
         sizes.append(size)
     sizes.append(whole)
     share_s = seconds / (len(sizes) + _HALVINGS)
 
-    def read(size: int) -> Sustained:
+    def read(size: int, *, patient: bool = False) -> Sustained:
         some = part(buffer, size)
-        what = f"sum over {size / 2**20:.0f} MiB"
         return sustain(
-            what, some.nbytes, lambda: torch.sum(some), timer, seconds=share_s, clock=clock, window_s=window_s
+            f"sum over {size / 2**20:.0f} MiB",
+            some.nbytes,
+            lambda: torch.sum(some),
+            timer,
+            seconds=share_s,
+            clock=clock,
+            window_s=window_s,
+            patient=patient,
         )
 
     found = [read(size) for size in sizes]
     fastest, memory = max(found, key=lambda f: f.best), found[-1].best
     if whole <= capacity or fastest.best < _STEP * memory:
         return None
+    # This one is a ceiling, so it is measured with patience.
+    fastest = max(fastest, read(sizes[found.index(fastest)], patient=True), key=lambda f: f.best)
     between = (fastest.best * memory) ** 0.5
     last = max(i for i, f in enumerate(found) if f.best >= between)
     low, high = sizes[last], sizes[last + 1]
