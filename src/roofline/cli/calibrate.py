@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import wrap
 
 import click
 
@@ -193,4 +194,6 @@ def _agreement(measured: Calibration) -> list[str]:
         verdict = f"the machine is too noisy: two measurements differ by up to {percent(apart)}"
     else:
         verdict = f"two measurements agree within {percent(AGREEMENT)} (they differ by {percent(apart)} at most)"
-    return [f"repeated   {verdict}", f"           second ÷ first: {changes}"]
+    indent = " " * 11
+    told = wrap(f"second ÷ first: {changes}", 80, initial_indent=indent, subsequent_indent=indent)
+    return [f"repeated   {verdict}", *told]
