@@ -5,6 +5,7 @@ import torch
 
 from roofline.clock.launch import launches
 from roofline.clock.links import link_rates
+from roofline.clock.memory import filled
 from roofline.clock.sweep import intensity_sweep, stream_points
 from roofline.clock.timers import timer_for
 from roofline.core.precision import Precision
@@ -13,9 +14,8 @@ from test_clock_ceilings import FakeClock, fake_timer, steady
 
 def swept(precision: Precision, peak: float = 1e15, size_bytes: int = 2**20, call_s: float = 0.05):
     clock = FakeClock()
-    return intensity_sweep(
-        precision, "cpu", fake_timer(clock, call_s), size_bytes=size_bytes, peak=peak, seconds=1.0, clock=clock
-    )
+    buffer = filled("cpu", size_bytes)
+    return intensity_sweep(precision, buffer, fake_timer(clock, call_s), peak=peak, seconds=1.0, clock=clock)
 
 
 def test_the_intensity_of_a_tall_product_is_its_flop_over_the_bytes_of_its_three_matrices() -> None:

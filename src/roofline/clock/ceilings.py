@@ -88,16 +88,16 @@ def full(
     As `quick`, longer, and: each cache, working sets of all sizes, the links of a GPU, the sweep over intensities,
     and the main rates once more at the end, to see whether two measurements agree.
     """
-    gemm_s = {Precision.FP32: 5.0, Precision.BF16: 5.0, Precision.FP16: 2.0, Precision.FP64: 2.0}
+    gemm_s = {Precision.FP32: 4.0, Precision.BF16: 4.0, Precision.FP16: 2.0, Precision.FP64: 2.0}
     gemm_s |= {Precision.INT8: 2.0, Precision.FP8: 1.0}
     plan = Plan(
         gemm_s=_for(device, gemm_s),
-        memory_s=6.0,
+        memory_s=5.0,
         held_s=1.0,
         sets_s=2.0,
         cache_s=1.5,
         launch_s=0.5,
-        sweep_s=4.0,
+        sweep_s=3.5,
         repeat_s=2.0,
     )
     return measure_ceilings(device, machine, plan, progress=progress, clock=clock)
@@ -141,14 +141,13 @@ def measure_ceilings(
     streams = believed_streams(bench, buffer, plan.memory_s)
     last = _last_cache(bench, buffer)
     sets = _working_sets(bench, buffer, streams)
-    del buffer
     gemm, refused = believed_gemms(bench)
     levels = {**_caches(bench), **_links(bench)}
     bench.say("launch cost")
     launch = launch_cost(device, seconds=plan.launch_s, clock=clock)
     more_launches = launches(device, seconds=plan.launch_s, clock=clock) if plan.sweep_s else {}
-    sweep_precision, sweep = _sweep(bench, gemm, streams)
-    agreement = _repeat(bench, streams, levels, gemm) if plan.repeat_s else {}
+    sweep_precision, sweep = _sweep(bench, buffer, gemm, streams)
+    agreement = _repeat(bench, buffer, streams, levels, gemm) if plan.repeat_s else {}
     if last:
         level = max(machine.cache_bytes, key=lambda name: machine.cache_bytes[name])
         levels[level] = max(last[0], levels.get(level, last[0]), key=lambda s: s.best)
@@ -253,7 +252,7 @@ def _links(bench: Bench) -> dict[Level, Sustained]:
 
 
 def _sweep(
-    bench: Bench, gemm: Mapping[Precision, Sustained], streams: Mapping[str, Sustained]
+    bench: Bench, buffer: torch.Tensor, gemm: Mapping[Precision, Sustained], streams: Mapping[str, Sustained]
 ) -> tuple[str, tuple[SweepPoint, ...]]:
     """fp32 on a CPU, whose memory kernels are fp32 too; bf16 on a GPU where it has it."""
     if not bench.plan.sweep_s:
@@ -261,9 +260,8 @@ def _sweep(
     precision = Precision.BF16 if not bench.on_cpu and Precision.BF16 in gemm else Precision.FP32
     points = intensity_sweep(
         precision,
-        bench.device,
+        buffer,
         bench.timer,
-        size_bytes=bench.working_set_bytes,
         peak=gemm[precision].best,
         seconds=bench.plan.sweep_s,
         clock=bench.clock,
@@ -274,14 +272,18 @@ def _sweep(
 
 
 def _repeat(
-    bench: Bench, streams: dict[str, Sustained], levels: dict[Level, Sustained], gemm: dict[Precision, Sustained]
+    bench: Bench,
+    buffer: torch.Tensor,
+    streams: dict[str, Sustained],
+    levels: dict[Level, Sustained],
+    gemm: dict[Precision, Sustained],
 ) -> dict[str, float]:
     """Measure the main rates again; keep the better result, tell second / first."""
     bench.say("once more, to see whether the results agree")
     ratios = {}
     # What is unsteady now is told as a disagreement, not refused.
     bench = msgspec.structs.replace(bench, plan=msgspec.structs.replace(bench.plan, strict=False))
-    again = believed_streams(bench, bench.buffer(), bench.plan.repeat_s)
+    again = believed_streams(bench, buffer, bench.plan.repeat_s)
     first, second = (_best_stream(rates) for rates in (streams, again))
     ratios["memory bandwidth"] = second.best / first.best
     streams |= {name: rate for name, rate in again.items() if rate.best > streams[name].best}

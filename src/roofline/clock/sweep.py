@@ -29,10 +29,9 @@ _LONGEST_CALL_S = 0.25
 
 def intensity_sweep(
     precision: Precision,
-    device: str,
+    buffer: torch.Tensor,
     timer: Timer,
     *,
-    size_bytes: int,
     peak: float,
     seconds: float,
     clock: Clock,
@@ -41,14 +40,13 @@ def intensity_sweep(
 ) -> tuple[SweepPoint, ...]:
     """Rates of tall products of rising width, low intensity first.
 
-    The bytes of a call are `size_bytes`, several times the last-level cache. Where that many would take longer than
-    a quarter of a second at `peak`, a call has fewer rows: compute binds there by far, in cache or not.
+    The bytes of a call are those of the buffer, several times the last-level cache. Where that many would take longer
+    than a quarter of a second at `peak`, a call has fewer rows: compute binds there by far, in cache or not.
 
     Args:
         precision: Of the elements.
-        device: Where.
-        timer: Of that device.
-        size_bytes: Operands of a call together, B.
+        buffer: Where the tall operands go; it is overwritten.
+        timer: Of its device.
         peak: Matrix ceiling in `precision`, FLOP/s.
         seconds: Time to spend, about, s.
         clock: Monotonic, in s.
@@ -57,7 +55,7 @@ def intensity_sweep(
     """
     points = []
     with exact_products(precision):
-        for what, nbytes, flops, step in _kernels(precision, device, size_bytes, peak):
+        for what, nbytes, flops, step in _kernels(precision, buffer, peak):
             if progress:
                 progress(f"sweep: {flops / nbytes:.3g} FLOP/B")
             share_s = seconds / len(WIDTHS)
@@ -76,15 +74,13 @@ def stream_points(streams: Mapping[str, Sustained]) -> tuple[SweepPoint, ...]:
     return tuple(sorted(points, key=lambda p: p.intensity_flops_per_byte))
 
 
-def _kernels(
-    precision: Precision, device: str, size_bytes: int, peak: float
-) -> Iterator[tuple[str, float, float, Step]]:
-    """Description, bytes, FLOP and step of each product; all share one buffer."""
-    dtype = DTYPES[precision]
+def _kernels(precision: Precision, buffer: torch.Tensor, peak: float) -> Iterator[tuple[str, float, float, Step]]:
+    """Description, bytes, FLOP and step of each product; all share the buffer."""
+    dtype, device = DTYPES[precision], buffer.device
     random = torch.Generator(device=device).manual_seed(0)
-    half = size_bytes // dtype.itemsize // 2
+    source, target = buffer.flatten().view(dtype).chunk(2)
+    half = len(target)
     block = torch.randn(min(half, 2**20), device=device, generator=random).to(dtype)
-    source, target = torch.empty(half, dtype=dtype, device=device), torch.empty(half, dtype=dtype, device=device)
     for part in source.split(len(block)):
         part.copy_(block[: len(part)])
     target.zero_()
