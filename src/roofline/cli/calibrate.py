@@ -31,7 +31,7 @@ def command(device: str, is_quick: bool, as_json: bool, outputs: tuple[Path, ...
     """Measure matrix rates, memory and cache bandwidth, and the launch cost of an op.
 
     In under a minute: every precision, every memory level, a sweep of kernels from memory-bound to compute-bound,
-    and the main rates a second time, to see whether the machine is quiet enough to trust them.
+    and the rates a second time, to see whether the machine is quiet enough to trust them.
 
     The result is kept in the user's cache folder, where `roofline measure` finds it, unless it is doubtful.
     """

@@ -32,7 +32,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         cache_s: All caches together; 0: leave them out, s.
         launch_s: Launch cost, s.
         sweep_s: The sweep over intensities; 0: leave it out, s.
-        repeat_s: Repetition of each of the main rates at the end; 0: leave it out, s.
+        repeat_s: Repetition of each rate at the end; 0: leave it out, s.
         working_set_bytes: Of the memory kernels; None: by the last-level cache.
         times_cache: Working set / last-level cache, where the former is not given.
         largest_gemm: Largest M = N = K.

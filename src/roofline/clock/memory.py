@@ -180,8 +180,7 @@ def kernels(buffer: torch.Tensor) -> Iterator[tuple[str, str, float, Step]]:
 def _row_sums(row_bytes: int, device: str, total_bytes: int = 64 * 2**20) -> tuple[Step, float]:
     n = max(1, row_bytes // _FLOAT)
     repeats = max(64, total_bytes // (n * _FLOAT))
-    random = torch.Generator(device=device).manual_seed(0)
-    rows = torch.rand(n, device=device, generator=random).expand(repeats, n)
+    rows = filled(device, 2 * n * _FLOAT).flatten()[:n].expand(repeats, n)
     result = torch.empty(repeats, device=device)
     return lambda: torch.sum(rows, dim=1, out=result), float(repeats * n * _FLOAT)
 
