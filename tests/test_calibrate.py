@@ -104,6 +104,39 @@ def test_a_calibration_of_busy_cores_is_not_kept_for_measure(folder, monkeypatch
     assert "other programs keep 50.0 % of the cores busy" in capsys.readouterr().err
 
 
+def faster(times: float) -> Ceilings:
+    return msgspec.structs.replace(
+        FOUND, matrix={**FOUND.matrix, Precision.BF16: Ceiling(times * 2e12, "measured", "GEMM")}
+    )
+
+
+@pytest.mark.parametrize(
+    ("times", "kept_bf16", "said"), [(0.85, 2e12, "85.0 % of it; that"), (1.2, 2.4e12, "120 % of it; this")]
+)
+def test_a_calibration_unlike_the_kept_one_says_so_and_the_faster_one_stays(
+    folder, monkeypatch, capsys, times, kept_bf16, said
+):
+    run(["calibrate"])
+    monkeypatch.setattr(ceilings, "full", lambda *a, **k: faster(times))
+    capsys.readouterr()
+    assert run(["calibrate"]) == 0
+    talk = capsys.readouterr().err
+    assert "too noisy, or has changed since the calibration of 2026-01-31: bf16 GEMM" in talk
+    assert said in talk
+    (path,) = kept(folder)
+    assert json.loads(path.read_bytes())["matrix"]["bf16"]["value"] == kept_bf16
+
+
+def test_a_calibration_like_the_kept_one_takes_its_place_in_silence(folder, monkeypatch, capsys):
+    run(["calibrate"])
+    monkeypatch.setattr(ceilings, "full", lambda *a, **k: faster(0.95))
+    capsys.readouterr()
+    run(["calibrate"])
+    assert "warning" not in capsys.readouterr().err
+    (path,) = kept(folder)
+    assert json.loads(path.read_bytes())["matrix"]["bf16"]["value"] == 0.95 * 2e12
+
+
 def test_the_screen_shows_the_sweep_the_agreement_and_fits_80_columns(folder, capsys):
     run(["calibrate"])
     out = capsys.readouterr().out

@@ -38,7 +38,6 @@ def command(device: str, is_quick: bool, as_json: bool, outputs: tuple[Path, ...
     import msgspec
 
     from roofline import machines
-    from roofline.cli.common import say
     from roofline.pipeline import check_device
 
     _check(outputs)
@@ -48,8 +47,6 @@ def command(device: str, is_quick: bool, as_json: bool, outputs: tuple[Path, ...
     from roofline.clock.environment import busy_fraction, busy_sentence
 
     busy = busy_sentence(busy_fraction())
-    if busy:
-        say(f"warning: {busy}")
     identity = machines.detect(device)
     ceilings = (quick if is_quick else full)(device, identity, progress=_progress(begin))
     measured = calibration(
@@ -61,7 +58,8 @@ def command(device: str, is_quick: bool, as_json: bool, outputs: tuple[Path, ...
         agreement=ceilings.agreement,
         seconds=time.perf_counter() - begin,
     )
-    _keep(measured, ceilings.doubts, busy)
+    slower = _compare(identity, measured)
+    _keep(measured, (*ceilings.doubts, *filter(None, [busy, slower])))
     document = msgspec.json.format(msgspec.json.encode(measured), indent=2) + b"\n"
     for output in outputs:
         _write(measured, output, document)
@@ -104,13 +102,30 @@ def _progress(begin: float) -> Callable[[str], None]:
     return lambda line: say(f"{time.perf_counter() - begin:4.0f} s  {line}")
 
 
-def _keep(measured: Calibration, doubts: tuple[str, ...], busy: str | None) -> None:
+def _compare(identity: Machine, measured: Calibration) -> str | None:
+    """Say where the calibration that is kept came out otherwise; give it back as a doubt where it was faster."""
+    from roofline.cli.common import say
+    from roofline.clock.cache import apart, cache_file, kept_ceilings
+
+    kept = kept_ceilings(identity)
+    far = apart(kept, measured) if kept and not kept.doubts else {}
+    if kept is None or not far:
+        return None
+    shares = ", ".join(f"{name} {percent(ratio)} of it" for name, ratio in far.items())
+    told = f"the machine is too noisy, or has changed since the calibration of {kept.read_on}: {shares}"
+    if min(far.values()) > 1:
+        say(f"warning: {told}; this faster one takes its place")
+        return None
+    return f"{told}; that one stays, until you delete {cache_file(identity)}"
+
+
+def _keep(measured: Calibration, doubts: tuple[str, ...]) -> None:
     """Keep the result for `roofline measure`, unless a later, quieter one should take its place."""
     from roofline.cli.common import say
     from roofline.clock.cache import keep
     from roofline.errors import RooflineError
 
-    if doubts or busy:
+    if doubts:
         for doubt in doubts:
             say(f"warning: {doubt}")
         say("not kept for roofline measure; stop other programs and run again: roofline calibrate")

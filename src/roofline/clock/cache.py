@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import torch
 
-from roofline.clock.ceilings import quick, with_ceilings
+from roofline.clock.ceilings import AGREEMENT, quick, with_ceilings
 from roofline.clock.environment import busy_fraction, busy_sentence
 from roofline.clock.timers import Progress
 from roofline.core.machine import Machine
@@ -74,6 +74,16 @@ def kept_ceilings(machine: Machine, progress: Progress | None = None) -> Kept | 
         progress: Told in words why a kept file can't be used.
     """
     return _load(cache_file(machine), machine, progress or (lambda _: None))
+
+
+def apart(kept: Machine, found: Machine) -> dict[str, float]:
+    """Ceilings that two calibrations of one machine put more than a tenth apart: found / kept, by name."""
+    pairs = {
+        **{f"{level} bandwidth": (kept.bandwidth.get(level), c) for level, c in found.bandwidth.items()},
+        **{f"{p} GEMM": (kept.matrix.get(p), c) for p, c in found.matrix.items()},
+    }
+    ratios = {name: new.value / old.value for name, (old, new) in pairs.items() if old is not None and old.value > 0}
+    return {name: ratio for name, ratio in ratios.items() if 1 - min(ratio, 1 / ratio) > AGREEMENT}
 
 
 def keep(machine: Machine, doubts: tuple[str, ...] = ()) -> Path:
