@@ -71,12 +71,12 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
 def quick(
     device: str, machine: Machine, *, progress: Progress | None = None, clock: Clock = time.perf_counter
 ) -> Ceilings:
-    """Measure in about 8 s on two cores: GEMM per precision, memory, launch cost. For `roofline measure`.
+    """Measure in about 6 s on two cores: GEMM per precision, memory, caches, launch cost. For `roofline measure`.
 
     An unsteady rate is no refusal here but a doubt, so that a busy machine still gets an answer.
     """
-    gemm_s = {Precision.FP32: 0.8, Precision.BF16: 0.8, Precision.FP16: 0.3, Precision.FP64: 0.3, Precision.INT8: 0.3}
-    plan = Plan(gemm_s=_for(device, gemm_s), memory_s=1.2, held_s=0.5, times_cache=2, strict=False)
+    gemm_s = {Precision.FP32: 0.6, Precision.BF16: 0.6, Precision.FP16: 0.3, Precision.FP64: 0.3, Precision.INT8: 0.3}
+    plan = Plan(gemm_s=_for(device, gemm_s), memory_s=1.0, held_s=0.4, cache_s=0.2, times_cache=2, strict=False)
     return measure_ceilings(device, machine, plan, progress=progress, clock=clock)
 
 
