@@ -324,3 +324,16 @@ def test_a_card_above_its_peak_implies_a_clock_above_its_boost():
     assert 15.88e12 / nominal == pytest.approx(1.18, abs=0.005)
     assert clock == pytest.approx(1.824e9, rel=0.001)
     assert implied_clock_hz(card, Ceiling(nominal, "given"), 15.88e12) is None
+
+
+def test_a_machine_file_with_a_byte_order_mark_is_read_and_one_with_absurd_figures_is_not(tmp_path):
+    path = save_machine(find("a10"), tmp_path / "a10.json")
+    whole = path.read_bytes()
+    path.write_bytes(b"\xef\xbb\xbf" + whole)
+    assert load_machine(path).dram.value == 600e9
+    path.write_bytes(whole.replace(b'"tdp_w": 150', b'"tdp_w": -150'))
+    with pytest.raises(MachineError, match="tdp_w is -150"):
+        load_machine(path)
+    path.write_bytes(whole.replace(b'"value": 600000000000.0', b'"value": 6e300'))
+    with pytest.raises(MachineError, match=r"bandwidth\.dram\.value is 6e\+300"):
+        load_machine(path)

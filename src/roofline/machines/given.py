@@ -1,10 +1,12 @@
 """Machines and ceilings that the user gives: a machine file, or two numbers on the command line."""
 
 import math
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import msgspec
 
+from roofline.core.figures import absurd
 from roofline.core.machine import Ceiling, Machine
 from roofline.core.precision import Precision
 from roofline.errors import MachineError, UsageError
@@ -58,12 +60,14 @@ def load_machine(path: str | Path) -> Machine:
         MachineError: The file is missing, damaged, or describes no machine or several.
     """
     try:
-        data = Path(path).read_bytes()
+        data = Path(path).read_bytes().removeprefix(BOM_UTF8)
     except OSError as error:
         raise MachineError(f"can't read the machine file {path}: {error.strerror}", _MAKE_ONE) from None
     machine = _from_toml(data, path) if Path(path).suffix.lower() == ".toml" else _from_json(data, path)
     for ceiling in (*machine.matrix.values(), *machine.vector.values(), *machine.bandwidth.values()):
         _positive(ceiling.value, f"a ceiling in {path}")
+    if wrong := absurd(machine):
+        raise MachineError(f"a figure in {path} is none: {wrong.lstrip('.')}", _MAKE_ONE)
     return machine
 
 
