@@ -71,7 +71,7 @@ def markdown(*runs: tuple[Calibration, float, str]) -> str:
         if a is None or b is None:
             continue
         apart[name] = 1 - min(a, b) / max(a, b)
-        unit = "B/s" if name.startswith("memory") else "FLOP/s"
+        unit = "B/s" if name.startswith("memory") else "OP/s" if "int" in name else "FLOP/s"
         lines.append(f"| {name} | {show(a, unit)} | {show(b, unit)} | {percent(apart[name])} | {show(c, unit)} |")  # type: ignore[arg-type]
     worst = max(apart, key=lambda n: apart[n])
     agree = "agree within 10 %" if apart[worst] <= AIM else "differ by more than 10 %"

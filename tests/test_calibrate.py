@@ -13,6 +13,7 @@ from roofline.clock import ceilings, environment
 from roofline.clock.ceilings import Ceilings, with_ceilings
 from roofline.core.machine import Ceiling, Machine
 from roofline.core.precision import Precision
+from roofline.errors import RunFileError
 from roofline.machines.calibration import Calibration, SweepPoint, WorkingSet, calibration
 from roofline.report.calibration import render
 
@@ -110,31 +111,54 @@ def faster(times: float) -> Ceilings:
     )
 
 
-@pytest.mark.parametrize(
-    ("times", "kept_bf16", "said"), [(0.85, 2e12, "85.0 % of it; that"), (1.2, 2.4e12, "120 % of it; this")]
-)
-def test_a_calibration_unlike_the_kept_one_says_so_and_the_faster_one_stays(
-    folder, monkeypatch, capsys, times, kept_bf16, said
-):
+def test_a_calibration_slower_than_the_kept_one_says_so_and_does_not_replace_it(folder, monkeypatch, capsys):
+    run(["calibrate"])
+    monkeypatch.setattr(ceilings, "full", lambda *a, **k: faster(0.85))
+    capsys.readouterr()
+    assert run(["calibrate", "-o", str(folder / "here.json")]) == 0
+    talk = capsys.readouterr().err
+    assert "unlike the calibration of 2026-01-31 (bf16 GEMM 85.0 % of it): the machine is too noisy" in talk
+    assert kept_bf16(folder) == 2e12
+    # The file that was asked for carries the doubt with it.
+    assert "too noisy" in json.loads((folder / "here.json").read_bytes())["notes"][-1]
+
+
+def test_a_calibration_that_lacks_what_the_kept_one_has_does_not_replace_it(folder, monkeypatch, capsys):
+    run(["calibrate"])
+    less = {p: c for p, c in FOUND.matrix.items() if p != Precision.FP8}
+    monkeypatch.setattr(ceilings, "quick", lambda *a, **k: msgspec.structs.replace(FOUND, matrix=less))
+    capsys.readouterr()
+    run(["calibrate", "--quick"])
+    assert "(no fp8 GEMM)" in capsys.readouterr().err
+    assert "fp8" in json.loads(kept(folder)[0].read_bytes())["matrix"]
+
+
+@pytest.mark.parametrize(("times", "stays"), [(0.95, 2e12), (1.05, 2.1e12), (1.5, 3e12)])
+def test_of_two_calibrations_the_better_ceilings_are_kept(folder, monkeypatch, capsys, times, stays):
     run(["calibrate"])
     monkeypatch.setattr(ceilings, "full", lambda *a, **k: faster(times))
     capsys.readouterr()
-    assert run(["calibrate"]) == 0
-    talk = capsys.readouterr().err
-    assert "too noisy, or has changed since the calibration of 2026-01-31: bf16 GEMM" in talk
-    assert said in talk
-    (path,) = kept(folder)
-    assert json.loads(path.read_bytes())["matrix"]["bf16"]["value"] == kept_bf16
-
-
-def test_a_calibration_like_the_kept_one_takes_its_place_in_silence(folder, monkeypatch, capsys):
-    run(["calibrate"])
-    monkeypatch.setattr(ceilings, "full", lambda *a, **k: faster(0.95))
-    capsys.readouterr()
     run(["calibrate"])
     assert "warning" not in capsys.readouterr().err
+    assert kept_bf16(folder) == pytest.approx(stays)
+
+
+def kept_bf16(folder: Path) -> float:
     (path,) = kept(folder)
-    assert json.loads(path.read_bytes())["matrix"]["bf16"]["value"] == 0.95 * 2e12
+    return json.loads(path.read_bytes())["matrix"]["bf16"]["value"]
+
+
+def test_a_picture_that_cannot_be_written_takes_neither_the_others_nor_the_screen_away(folder, monkeypatch, capsys):
+    def full_disk(path, data):
+        if path.suffix == ".json":
+            raise RunFileError(f"can't write {path}: the disk is full", "free some space")
+        path.write_bytes(data)
+        return path
+
+    monkeypatch.setattr("roofline.core.run.write_whole", full_disk)
+    assert run(["calibrate", "-o", str(folder / "x.json"), "-o", str(folder / "y.svg")]) == 1
+    assert (folder / "y.svg").exists()
+    assert "15.0 GB/s" in capsys.readouterr().out
 
 
 def test_the_screen_shows_the_sweep_the_agreement_and_fits_80_columns(folder, capsys):

@@ -134,6 +134,8 @@ def test_a_key_with_odd_characters_makes_a_plain_file_name(folder):
 
 def test_a_full_calibration_is_what_the_next_run_takes(measured):
     _, runs = measured
-    keep(Machine(key=CPU.key, name=CPU.name, kind="cpu", bandwidth={"dram": Ceiling(9e9, "measured")}))
+    rates = {Precision.FP32: Ceiling(1e12, "measured")}
+    full = Machine(key=CPU.key, name=CPU.name, kind="cpu", vector=rates, bandwidth={"dram": Ceiling(9e9, "measured")})
+    keep(full)
     assert ceilings_for("cpu", CPU).dram.value == 9e9
     assert runs == []

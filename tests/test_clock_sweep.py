@@ -1,5 +1,6 @@
 """The sweep over intensities, the launches and the links, on a fake clock."""
 
+import msgspec
 import pytest
 import torch
 
@@ -48,13 +49,24 @@ def test_a_call_that_computes_long_gets_fewer_rows() -> None:
 
 
 def test_memory_kernels_are_points_of_low_intensity() -> None:
-    points = stream_points({"read": steady(10e9), "copy": steady(9e9), "triad": steady(12e9), "update": steady(16e9)})
+    streams = {
+        "read": msgspec.structs.replace(steady(10e9), what="torch.mv"),
+        "copy": msgspec.structs.replace(steady(9e9), what="Tensor.copy_"),
+        "triad": msgspec.structs.replace(steady(12e9), what="torch.add with alpha"),
+        "update": msgspec.structs.replace(steady(16e9), what="Tensor.mul_"),
+    }
+    points = stream_points(streams)
     # One add per 8 B moved in place, a multiply and an add per 12 B, a multiply and an add per 4 B; a copy does none.
     assert [(p.intensity_flops_per_byte, p.flops_per_s) for p in points] == [
         (pytest.approx(1 / 8), pytest.approx(2e9)),
         (pytest.approx(1 / 6), pytest.approx(2e9)),
         (pytest.approx(1 / 2), pytest.approx(5e9)),
     ]
+
+
+def test_a_read_by_a_sum_does_one_flop_per_number_not_two() -> None:
+    (point,) = stream_points({"read": msgspec.structs.replace(steady(10e9), what="torch.sum")})
+    assert (point.intensity_flops_per_byte, point.flops_per_s) == (1 / 4, 2.5e9)
 
 
 def test_a_sweep_puts_the_matmul_precision_back() -> None:

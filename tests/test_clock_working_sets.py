@@ -5,19 +5,49 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from roofline.clock import working_sets as module
 from roofline.clock.memory import filled
+from roofline.clock.sustained import Sustained
 from roofline.clock.working_sets import last_cache, working_sets
 from test_clock_ceilings import FakeClock, fake_timer
 
 
-def test_working_sets_double_up_to_half_of_the_buffer():
+def test_working_sets_double_up_to_the_whole_buffer_whose_known_rates_are_taken():
     clock, largest = FakeClock(), 6 * 4096 * 64
     found = working_sets(
-        filled("cpu", largest), fake_timer(clock, 0.1), smallest_bytes=6 * 4096 * 8, seconds=1.0, clock=clock
+        filled("cpu", largest),
+        fake_timer(clock, 0.1),
+        smallest_bytes=6 * 4096 * 8,
+        known={"Tensor.copy_": 7e9, "torch.mv": 8e9},
+        seconds=1.0,
+        clock=clock,
     )
-    assert [s.size_bytes for s in found] == [largest // 8, largest // 4, largest // 2]
-    # Every call takes as long here, so rates grow with the bytes.
+    assert [s.size_bytes for s in found] == [largest // 8, largest // 4, largest // 2, largest]
+    # Every call takes as long here, so rates grow with the bytes. All reads are sums, also the last.
     assert [s.streams["read"] for s in found] == pytest.approx([s.size_bytes / 0.1 for s in found])
+    assert found[-1].streams["copy"] == 7e9
+
+
+def test_a_buffer_smaller_than_two_caches_is_one_working_set():
+    clock = FakeClock()
+    found = working_sets(
+        filled("cpu", 2**20), fake_timer(clock, 0.1), smallest_bytes=2**30, known={}, seconds=1.0, clock=clock
+    )
+    assert [set(s.streams) for s in found] == [{"read", "write", "copy", "triad"}]
+
+
+def test_a_cache_that_shows_its_rate_only_with_patience_is_found_all_the_same(monkeypatch):
+    # Two of three windows of the cached set were disturbed at first: 13 against memory's 10 GB/s, then 20.
+    rates = iter([13e9, 10e9, 10e9, 20e9, 10e9, 10e9])
+
+    def fake(what, work, step, timer, **options):
+        rate = next(rates, 10e9)
+        return Sustained(what=what, best=rate, typical=rate, disagreement_fraction=0, windows=3, window_s=0.01)
+
+    monkeypatch.setattr(module, "sustain", fake)
+    found = last_cache(filled("cpu", 8 * 2**20), None, {"l2": 2**20, "l3": 4 * 2**20}, seconds=1.0, clock=FakeClock())
+    assert found[0].best == 20e9
+    assert found[1] == 2 * 2**20
 
 
 def cached_timer(clock: FakeClock, holds: int, fast: float, slow: float) -> Callable[[object, int], float]:

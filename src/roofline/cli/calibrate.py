@@ -1,6 +1,5 @@
 """`roofline calibrate`: the sustained ceilings of this machine."""
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,9 @@ _SUFFIXES = (".json", ".png", ".svg")
 
 @click.command()
 @click.option("--device", default="cpu", show_default=True, help="What to measure: cpu, cuda, cuda:1, mps.")
-@click.option("--quick", "is_quick", is_flag=True, help="Matrix rates, memory and launch cost only, in under 10 s.")
+@click.option(
+    "--quick", "is_quick", is_flag=True, help="Matrix rates, memory, caches and launch cost only, in under 10 s."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the machine as one JSON document.")
 @click.option(
     "-o",
@@ -38,6 +39,8 @@ def command(device: str, is_quick: bool, as_json: bool, outputs: tuple[Path, ...
     import msgspec
 
     from roofline import machines
+    from roofline.cli.stdout import emit
+    from roofline.errors import RooflineError
     from roofline.pipeline import check_device
 
     _check(outputs)
@@ -58,15 +61,19 @@ def command(device: str, is_quick: bool, as_json: bool, outputs: tuple[Path, ...
         agreement=ceilings.agreement,
         seconds=time.perf_counter() - begin,
     )
-    slower = _compare(identity, measured)
-    _keep(measured, (*ceilings.doubts, *filter(None, [busy, slower])))
+    doubts = tuple(filter(None, [busy, _slower(identity, measured)]))
+    measured = msgspec.structs.replace(measured, notes=(*measured.notes, *doubts))
+    _keep(identity, measured, (*ceilings.doubts, *doubts))
     document = msgspec.json.format(msgspec.json.encode(measured), indent=2) + b"\n"
+    failed: RooflineError | None = None
     for output in outputs:
-        _write(measured, output, document)
-    if as_json:
-        sys.stdout.buffer.write(document)
-    else:
-        click.echo(text(identity, measured))
+        try:
+            _write(measured, output, document)
+        except RooflineError as error:
+            failed = failed or error
+    emit(document if as_json else text(identity, measured) + "\n")
+    if failed is not None:
+        raise failed
 
 
 def text(identity: Machine, measured: Calibration) -> str:
@@ -102,27 +109,25 @@ def _progress(begin: float) -> Callable[[str], None]:
     return lambda line: say(f"{time.perf_counter() - begin:4.0f} s  {line}")
 
 
-def _compare(identity: Machine, measured: Calibration) -> str | None:
-    """Say where the calibration that is kept came out otherwise; give it back as a doubt where it was faster."""
-    from roofline.cli.common import say
+def _slower(identity: Machine, measured: Calibration) -> str | None:
+    """Say where the calibration that is kept was faster by more than a tenth, or knew more."""
     from roofline.clock.cache import apart, cache_file, kept_ceilings
 
     kept = kept_ceilings(identity)
     far = apart(kept, measured) if kept and not kept.doubts else {}
-    if kept is None or not far:
+    if kept is None or not far or min(far.values()) > 1:
         return None
-    shares = ", ".join(f"{name} {percent(ratio)} of it" for name, ratio in far.items())
-    told = f"the machine is too noisy, or has changed since the calibration of {kept.read_on}: {shares}"
-    if min(far.values()) > 1:
-        say(f"warning: {told}; this faster one takes its place")
-        return None
-    return f"{told}; that one stays, until you delete {cache_file(identity)}"
+    told = ", ".join(f"no {name}" if ratio == 0 else f"{name} {percent(ratio)} of it" for name, ratio in far.items())
+    return (
+        f"unlike the calibration of {kept.read_on} ({told}): the machine is too noisy, or has changed; that one "
+        f"stays, until you delete {cache_file(identity)}"
+    )
 
 
-def _keep(measured: Calibration, doubts: tuple[str, ...]) -> None:
+def _keep(identity: Machine, measured: Calibration, doubts: tuple[str, ...]) -> None:
     """Keep the result for `roofline measure`, unless a later, quieter one should take its place."""
     from roofline.cli.common import say
-    from roofline.clock.cache import keep
+    from roofline.clock.cache import better_of, keep, kept_ceilings
     from roofline.errors import RooflineError
 
     if doubts:
@@ -130,8 +135,13 @@ def _keep(measured: Calibration, doubts: tuple[str, ...]) -> None:
             say(f"warning: {doubt}")
         say("not kept for roofline measure; stop other programs and run again: roofline calibrate")
         return
+    if identity.matrix and identity.bandwidth:
+        say("roofline measure judges this GPU by its datasheet; for these ceilings: -o x.json, then --machine x.json")
+        return
+    kept = kept_ceilings(identity)
+    best = better_of(kept, measured) if kept and not kept.doubts else measured
     try:
-        say(f"kept for roofline measure in {keep(measured)}")
+        say(f"kept for roofline measure in {keep(best)}")
     except (OSError, RooflineError) as error:
         say(f"warning: the ceilings can't be kept for next time: {error}")
 

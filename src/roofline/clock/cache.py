@@ -3,7 +3,9 @@
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import torch
@@ -11,7 +13,7 @@ import torch
 from roofline.clock.ceilings import AGREEMENT, quick, with_ceilings
 from roofline.clock.environment import busy_fraction, busy_sentence
 from roofline.clock.timers import Progress
-from roofline.core.machine import Machine
+from roofline.core.machine import Ceiling, Machine
 from roofline.core.run import write_whole
 from roofline.errors import RooflineError
 
@@ -77,13 +79,28 @@ def kept_ceilings(machine: Machine, progress: Progress | None = None) -> Kept | 
 
 
 def apart(kept: Machine, found: Machine) -> dict[str, float]:
-    """Ceilings that two calibrations of one machine put more than a tenth apart: found / kept, by name."""
+    """Ceilings that two calibrations put more than a tenth apart: found / kept by name, 0 for what is missing."""
     pairs = {
-        **{f"{level} bandwidth": (kept.bandwidth.get(level), c) for level, c in found.bandwidth.items()},
-        **{f"{p} GEMM": (kept.matrix.get(p), c) for p, c in found.matrix.items()},
+        **{f"{level} bandwidth": (c.value, found.bandwidth.get(level)) for level, c in kept.bandwidth.items()},
+        **{f"{p} GEMM": (c.value, found.matrix.get(p)) for p, c in kept.matrix.items()},
     }
-    ratios = {name: new.value / old.value for name, (old, new) in pairs.items() if old is not None and old.value > 0}
-    return {name: ratio for name, ratio in ratios.items() if 1 - min(ratio, 1 / ratio) > AGREEMENT}
+    ratios = {name: new.value / old if new else 0.0 for name, (old, new) in pairs.items() if old > 0}
+    return {name: ratio for name, ratio in ratios.items() if abs(1 - ratio) > AGREEMENT * max(1.0, ratio)}
+
+
+def better_of(kept: Machine, found: Machine) -> Machine:
+    """A calibration with the better of its own and the kept ceilings: other programs only ever slow a rate down."""
+
+    def better(ours: Mapping[Any, Ceiling], theirs: Mapping[Any, Ceiling]) -> dict[Any, Ceiling]:
+        return {**ours, **{k: max(c, ours.get(k, c), key=lambda c: c.value) for k, c in theirs.items()}}
+
+    return msgspec.structs.replace(
+        found,
+        matrix=better(found.matrix, kept.matrix),
+        vector=better(found.vector, kept.vector),
+        bandwidth=better(found.bandwidth, kept.bandwidth),
+        held_bytes=found.held_bytes or kept.held_bytes,
+    )
 
 
 def keep(machine: Machine, doubts: tuple[str, ...] = ()) -> Path:
@@ -151,7 +168,6 @@ def _identity(machine: Machine) -> tuple[object, ...]:
 
 def _complete(machine: Machine) -> bool:
     """Whether the ceilings without which nothing can be judged are there, measured and above zero."""
-    dram = machine.bandwidth.get("dram")
-    return dram is not None and all(
-        ceiling.origin == "measured" and ceiling.value > 0 for ceiling in (dram, *machine.vector.values())
-    )
+    dram, rates = machine.bandwidth.get("dram"), (*machine.matrix.values(), *machine.vector.values())
+    measured = [c for c in (dram, *rates) if c is not None and c.origin == "measured"]
+    return dram in measured and len(measured) > 1 and all(c.value > 0 for c in measured)

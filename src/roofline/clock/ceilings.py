@@ -96,6 +96,7 @@ def full(
         held_s=1.0,
         sets_s=2.0,
         cache_s=1.5,
+        links_s=1.5,
         launch_s=0.5,
         sweep_s=3.5,
         repeat_s=1.0,
@@ -211,19 +212,19 @@ def _less(held: int, machine: Machine) -> int | None:
 
 
 def _working_sets(bench: Bench, buffer: torch.Tensor, streams: Mapping[str, Sustained]) -> tuple[WorkingSet, ...]:
-    """The whole buffer is the largest set, measured already; the smaller ones get windows of half the length."""
+    """Windows of half the length are enough for a curve."""
     if not bench.plan.sets_s:
         return ()
     bench.say("working sets")
-    smaller = working_sets(
+    return working_sets(
         buffer,
         bench.timer,
         smallest_bytes=min(bench.machine.cache_bytes.values(), default=2**20),
+        known={rate.what: rate.best for rate in streams.values()},
         seconds=bench.plan.sets_s,
         clock=bench.clock,
         window_s=bench.plan.window_s / 2,
     )
-    return (*smaller, WorkingSet(buffer.nbytes, {name: streams[name].best for name in smaller[-1].streams}))
 
 
 def _caches(bench: Bench) -> dict[Level, Sustained]:
@@ -243,11 +244,11 @@ def _caches(bench: Bench) -> dict[Level, Sustained]:
 
 
 def _links(bench: Bench) -> dict[Level, Sustained]:
-    if not bench.plan.cache_s or bench.on_cpu:
+    if not bench.plan.links_s or bench.on_cpu:
         return {}
     bench.say("links")
     return link_rates(
-        bench.device, bench.machine.bandwidth, bench.timer, seconds=bench.plan.cache_s, clock=bench.clock
+        bench.device, bench.machine.bandwidth, bench.timer, seconds=bench.plan.links_s, clock=bench.clock
     )
 
 

@@ -37,12 +37,13 @@ def page_faults(step: Step, device: str, *, clock: Clock = time.perf_counter) ->
     count = _faults() - before
     if count < _FEW:
         return None
-    one_thread_s, all_threads_s = (_cost_s(touch, clock) for touch in (_touch, _touch_together))
-    return PageFaults(
-        per_step=count,
-        one_thread_s=count * max(one_thread_s, all_threads_s),
-        all_threads_s=count * min(one_thread_s, all_threads_s),
-    )
+    ones = b"\x01" * _TOUCHED_BYTES
+    one_thread_s = _cost_s(lambda memory: memory.write(ones), clock)
+    all_threads_s = _cost_s(lambda memory: torch.frombuffer(memory, dtype=torch.uint8).fill_(1), clock)
+    # Threads that share the work take at least their part of it each, and at most all of it.
+    least_s = one_thread_s / torch.get_num_threads()
+    shared_s = min(one_thread_s, max(least_s, all_threads_s))
+    return PageFaults(per_step=count, one_thread_s=count * one_thread_s, all_threads_s=count * shared_s)
 
 
 def _faults() -> int:
@@ -56,20 +57,14 @@ def _cost_s(touch: Callable[[mmap.mmap], object], clock: Clock) -> float:
     """What a fault adds when fresh memory is written, against writing it once more, s: the best try of either."""
     cold_s, warm_s, count = [], [], 1
     for _ in range(_TRIES):
-        fresh = mmap.mmap(-1, _TOUCHED_BYTES)
+        # Private, as allocators take it.
+        fresh = mmap.mmap(-1, _TOUCHED_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         before, start = _faults(), clock()
         touch(fresh)
         cold_s.append(clock() - start)
         count = max(1, _faults() - before)
+        fresh.seek(0)
         start = clock()
         touch(fresh)
         warm_s.append(clock() - start)
     return max(0.0, min(cold_s) - min(warm_s)) / count
-
-
-def _touch(memory: mmap.mmap) -> None:
-    memory[:] = bytes(len(memory))
-
-
-def _touch_together(memory: mmap.mmap) -> None:
-    torch.frombuffer(memory, dtype=torch.uint8).fill_(1)

@@ -30,6 +30,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         held_s: How fast the last-level cache is and how much it holds; 0: leave it out, s.
         sets_s: Rates by working set; 0: leave them out, s.
         cache_s: All caches together; 0: leave them out, s.
+        links_s: PCIe and NVLink of a GPU; 0: leave them out, s.
         launch_s: Launch cost, s.
         sweep_s: The sweep over intensities; 0: leave it out, s.
         repeat_s: Repetition of each rate at the end; 0: leave it out, s.
@@ -45,6 +46,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     held_s: float = 0.0
     sets_s: float = 0.0
     cache_s: float = 0.0
+    links_s: float = 0.0
     launch_s: float = 0.1
     sweep_s: float = 0.0
     repeat_s: float = 0.0

@@ -44,9 +44,17 @@ def available_bytes(device: str) -> int:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration, ValueError, IndexError):
-        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+        free = _half_of_all()
     limits = [_group_limit(p) for p in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")]
     return min([free, *(limit for limit in limits if limit is not None)])
+
+
+def _half_of_all() -> int:
+    """Half of the machine's memory; where the system doesn't tell (Windows), what the smallest working set needs."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):
+        return int(SMALLEST_WORKING_SET / MEMORY_FRACTION)
 
 
 def stream_rates(

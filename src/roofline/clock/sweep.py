@@ -23,7 +23,7 @@ from roofline.machines.calibration import SweepPoint
 
 WIDTHS = (2, 4, 8, 16, 32, 64, 96, 128, 256, 512, 1024, 2048)
 # FLOP per byte that the program names, of the fp32 memory kernels (`memory.stream_rates`).
-STREAM_INTENSITY = {"triad": 2 / 12, "copy": 0.0, "read": 2 / 4, "update": 1 / 8}
+STREAM_INTENSITY = {"torch.add with alpha": 2 / 12, "torch.mv": 2 / 4, "torch.sum": 1 / 4, "Tensor.mul_": 1 / 8}
 _LONGEST_CALL_S = 0.25
 
 
@@ -67,9 +67,9 @@ def intensity_sweep(
 def stream_points(streams: Mapping[str, Sustained]) -> tuple[SweepPoint, ...]:
     """The memory kernels as points: they do little arithmetic, but some."""
     points = [
-        SweepPoint(s.what, STREAM_INTENSITY[name], s.best * STREAM_INTENSITY[name])
-        for name, s in streams.items()
-        if STREAM_INTENSITY.get(name)
+        SweepPoint(s.what, STREAM_INTENSITY[s.what], s.best * STREAM_INTENSITY[s.what])
+        for s in streams.values()
+        if s.what in STREAM_INTENSITY
     ]
     return tuple(sorted(points, key=lambda p: p.intensity_flops_per_byte))
 

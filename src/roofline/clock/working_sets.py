@@ -23,11 +23,12 @@ def working_sets(
     timer: Timer,
     *,
     smallest_bytes: int,
+    known: Mapping[str, float],
     seconds: float,
     clock: Clock,
     window_s: float = 10e-3,
 ) -> tuple[WorkingSet, ...]:
-    """Read, write, copy and triad rates over working sets that double, below the whole buffer.
+    """Read, write, copy and triad rates over working sets that double, up to the whole buffer.
 
     One rate is that of a torch op, its call included: the smallest sets show what the call costs, not the cache.
 
@@ -35,31 +36,27 @@ def working_sets(
         buffer: From `filled`.
         timer: Of its device.
         smallest_bytes: Where to begin, B.
+        known: Rates over the whole buffer by kernel, where they were measured, B/s.
         seconds: Time to spend, about, s.
         clock: Monotonic, in s.
         window_s: Least length of a window, s.
     """
-    sizes: list[int] = []
-    while (size := buffer.nbytes >> (len(sizes) + 1)) >= max(smallest_bytes, _SMALLEST):
-        sizes.append(size)
+    sizes = [buffer.nbytes]
+    while sizes[-1] // 2 >= max(smallest_bytes, _SMALLEST):
+        sizes.append(sizes[-1] // 2)
+    share_s = seconds / len(sizes) / len(_KINDS)
     found = []
     for size in reversed(sizes):
-        some = part(buffer, size)
-        rates = {
-            name: sustain(
-                what,
-                nbytes,
-                step,
-                timer,
-                seconds=seconds / len(sizes) / len(_KINDS),
-                clock=clock,
-                window_s=window_s,
-                patient=False,
-            )
-            for name, what, nbytes, step in kernels(some)
-            if what in _KINDS
-        }
-        found.append(WorkingSet(some.nbytes, {name: rate.best for name, rate in rates.items()}))
+        some, rates = part(buffer, size), dict[str, float]()
+        for name, what, nbytes, step in kernels(some):
+            if what not in _KINDS:
+                continue
+            if size == buffer.nbytes and what in known:
+                rates[name] = known[what]
+                continue
+            rate = sustain(what, nbytes, step, timer, seconds=share_s, clock=clock, window_s=window_s, patient=False)
+            rates[name] = rate.best
+        found.append(WorkingSet(some.nbytes, rates))
     return tuple(found)
 
 
@@ -114,7 +111,8 @@ def last_cache(
     if whole <= capacity or fastest.best < _STEP * memory:
         return None
     # This one is a ceiling, so it is measured with patience.
-    fastest = max(fastest, read(sizes[found.index(fastest)], patient=True), key=lambda f: f.best)
+    first = found.index(fastest)
+    found[first] = fastest = max(fastest, read(sizes[first], patient=True), key=lambda f: f.best)
     between = (fastest.best * memory) ** 0.5
     last = max(i for i, f in enumerate(found) if f.best >= between)
     low, high = sizes[last], sizes[last + 1]

@@ -46,19 +46,21 @@ def remark(run: Run, efficiency: float | None) -> Remark | None:
     v = run.verdict
     if run.timing is None or v is None or efficiency is None:
         return None
-    highest = max(efficiency, v.mbu_fraction or 0.0, v.mfu_fraction or 0.0)
-    if highest >= _ABOVE:
-        return _above(run, highest)
+    if max(efficiency, v.mbu_fraction or 0.0, v.mfu_fraction or 0.0) >= _ABOVE:
+        return _above(run, efficiency)
     # An overhead bound says so itself.
     if efficiency < FAR_BELOW and v.bound != Bound.OVERHEAD:
         return _far_below(run, efficiency)
     return None
 
 
-def _above(run: Run, ratio: float) -> Remark:
+def _above(run: Run, efficiency: float) -> Remark:
     v, machine = run.verdict, run.machine
     assert v is not None and machine is not None
-    bound = Bound.COMPUTE if ratio == v.mfu_fraction else Bound.MEMORY
+    # No cache explains more FLOP per second than the engine has.
+    mfu = v.mfu_fraction or 0.0
+    bound = Bound.COMPUTE if mfu >= _ABOVE else Bound.MEMORY
+    ratio = mfu if bound == Bound.COMPUTE else max(efficiency, v.mbu_fraction or 0.0)
     # What the program works on: counts that leave out what stays in a cache would always fit into it.
     moved = max(run.bytes.operator or 0.0, getattr(run.bytes, v.bytes_origin) or 0.0)
     longest = _longest(run)
