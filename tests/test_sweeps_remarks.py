@@ -187,3 +187,39 @@ def test_no_count_of_bytes_gives_a_prediction_above_its_roof(origin: str, capsys
     assert command_line(command) == 0
     for p in json.loads(capsys.readouterr().out)["points"]:
         assert max(p["mfu_fraction"], p["mbu_fraction"]) <= 1 + 1e-9
+
+
+def test_a_beaten_compute_ceiling_is_not_explained_by_the_cache() -> None:
+    # 2 TFLOP in half a second on 1 TFLOP/s, beside a small op that memory binds: no cache makes an engine faster.
+    def op(name: str, flops: float, moved: float, seconds: float) -> OpRecord:
+        return OpRecord(
+            name=name,
+            engine="matrix" if flops else "vector",
+            precision=Precision.FP32,
+            needed_flops=flops,
+            executed_flops=flops,
+            bytes=OpBytes(operator=moved),
+            seconds=seconds,
+        )
+
+    ops = (op("aten.mm", 1e12, 1e5, 0.45), op("aten.relu", 0, 1e5, 0.05))
+    run = Run(
+        kind="measured",
+        workload={},
+        machine=TOY,
+        flops=Flops(needed=1e12, executed=1e12, vector=0, by_precision={Precision.FP32: 1e12}),
+        bytes=Bytes(operator=2e5),
+        timing=Timing(median_s=0.5, samples_s=(0.5,) * 5, spread_fraction=0, stable=True),
+        ops=ops,
+    )
+    (case,) = op_cases("gemm")
+    (line,) = remark_lines([point(result_of(case, judge(run)))])
+    assert "the measured ceiling is too low" in line and "cache" not in line
+
+
+def test_a_prediction_in_two_precisions_stays_below_its_peaks(capsys: pytest.CaptureFixture[str]) -> None:
+    # With FP32 weights convolutions run as TF32 on this GPU and the rest as FP32: each has its own peak.
+    command = ["sweep", "vision", "--predict", "h100-sxm", "--models", "vit_b_16", "--modes", "inference"]
+    assert command_line([*command, "--batches", "8", "--precision", "fp32", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["points"]
+    assert 0.9 < found["mfu_fraction"] <= 1

@@ -75,4 +75,4 @@ def _how_far(run: Run, budget: TimeBudget | None, verdict: Verdict) -> str:
         key=lambda part: part[1],
     )
     gap = f"most of the gap is {largest[0]}, {show(largest[1], 's')}"
-    return f". A step takes {wall}, {share} of the roof ({roof}); {gap}."
+    return f". A step takes {wall} and reaches {share} of the roof ({roof}); {gap}."

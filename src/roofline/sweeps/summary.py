@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from roofline.core.machine import Machine
-from roofline.core.roof import Bound
+from roofline.core.roof import Bound, roof_time
 from roofline.core.run import BytesOrigin, Run
+from roofline.core.work import Work
 from roofline.sweeps import fitted, ops
 from roofline.sweeps.case import Case, Outcome, Result, SweepName
 from roofline.sweeps.experiments import experiment
@@ -126,11 +127,11 @@ def step_seconds(run: Run) -> float | None:
 
 
 def _mfu(run: Run, step_s: float | None) -> float | None:
-    """MFU of a predicted step; None without matrix work."""
-    precision = run.verdict.precision if run.verdict else None
-    if not run.flops.needed or not step_s or precision is None or run.machine is None:
+    """MFU of a predicted step, each precision at its own peak; None without matrix work."""
+    if not run.flops.needed or not step_s or run.machine is None:
         return None
-    return run.flops.needed / step_s / run.machine.matrix_peak(precision).value
+    work = sum((op.work() for op in run.ops if op.roof_s is not None), Work())
+    return roof_time(work, run.machine).matrix_s / step_s * run.flops.needed / run.flops.executed
 
 
 def facts(name: SweepName, cases: Sequence[Case], points: Sequence[Point], machine: Machine | None) -> dict[str, Any]:
