@@ -319,3 +319,20 @@ def test_other_counts_of_bytes_do_not_pass_the_cache() -> None:
 def test_a_gpus_cache_rate_is_no_ceiling() -> None:
     gpu = msgspec.structs.replace(CPU, kind="gpu")
     assert judge(msgspec.structs.replace(cached_add(), machine=gpu)).ops[0].roof_s == pytest.approx(1e-6)
+
+
+@pytest.mark.parametrize(
+    ("samples", "spread", "said"),
+    [
+        ((1.0, 1.1), 0.05, "only 2 timing samples, as one step takes 1.05 s"),
+        ((1.0, 1.0, 1.2, 1.4, 3.0), 0.33, "the middle half of 5 samples is spread over 33.0 % of the median"),
+    ],
+)
+def test_an_unstable_timing_is_told_once_with_its_reason(
+    samples: tuple[float, ...], spread: float, said: str
+) -> None:
+    run = run_of(gemm(1e12, 10e9, 1.0), wall=1.05)
+    timing = Timing(median_s=1.05, samples_s=samples, spread_fraction=spread, stable=False)
+    warnings = judge(msgspec.structs.replace(run, timing=timing)).warnings
+    assert len([w for w in warnings if "sample" in w]) == 1
+    assert said in " ".join(warnings)

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from roofline.clock.stopwatch import cache_flusher, doubts, summarise, time_step
+from roofline.clock.stopwatch import cache_flusher, summarise, time_step
 from roofline.clock.timers import find_device, timer_for
 from roofline.errors import UsageError
 
@@ -64,7 +64,6 @@ def test_warm_up_ends_after_a_quarter_of_the_time_even_if_never_steady():
     timing = time_step(step, "cpu", seconds=2.0, clock=clock)
     assert timing.warmup_s <= 0.02 + 2.0 / 4 + 0.04
     assert not timing.stable
-    assert "unstable" in doubts(timing)[0]
 
 
 def test_at_least_five_samples_even_where_they_exceed_the_time():
@@ -78,7 +77,6 @@ def test_a_step_longer_than_the_whole_time_gets_two_samples_and_a_warning():
     assert timing.samples_s == (10.0, 10.0)
     assert step.calls == 3
     assert not timing.stable
-    assert "only 2 timing samples, as one step takes 10.0 s" in doubts(timing)[0]
 
 
 def test_compile_time_is_the_first_call_above_the_median_and_in_no_sample():
@@ -139,10 +137,6 @@ def test_spread_is_the_interquartile_range_over_the_median():
 
 def test_one_outlier_in_many_leaves_a_timing_stable():
     assert summarise([1.0] * 20 + [50.0]).stable
-
-
-def test_a_good_timing_raises_no_doubts():
-    assert doubts(timed(0.1)[0]) == []
 
 
 def test_progress_says_that_the_first_call_compiles():

@@ -49,7 +49,7 @@ def measure_target(
     from roofline.clock.faults import page_faults
     from roofline.clock.join import CountedCall, join
     from roofline.clock.profile import can_profile, profile_step
-    from roofline.clock.stopwatch import doubts, time_step
+    from roofline.clock.stopwatch import time_step
     from roofline.counter import counted_run
 
     described = environment(options.device)
@@ -73,7 +73,7 @@ def measure_target(
         with fused.watching() if fused else nullcontext():
             timing = time_step(program.step, options.device, seconds=seconds, compiled=options.compiled)
             timing = msgspec.structs.replace(timing, page_faults=page_faults(program.step, options.device))
-        warnings = [*filter(None, [busy_warning(described)]), *doubts(timing), *_foreign(roofs, options.device)]
+        warnings = [*filter(None, [busy_warning(described)]), *_foreign(roofs, options.device)]
         times = None
         if can_profile(options.device):
             say("4/5 per-op times from the profiler")

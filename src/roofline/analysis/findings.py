@@ -9,6 +9,8 @@ from roofline.core.units import percent, show
 _ABOVE = 1.1
 # A device does not run this far above a ceiling; a timing without synchronisation does.
 _IMPOSSIBLE = 5.0
+# With fewer samples a spread means little.
+FEWEST_SAMPLES = 5
 # An op too short to be measured says nothing about a roof.
 _SHORTEST_S = 10e-6
 
@@ -79,10 +81,15 @@ def _unstable(run: Run) -> tuple[str, ...]:
     t = run.timing
     if t is None or t.stable:
         return ()
+    if len(t.samples_s) < FEWEST_SAMPLES:
+        return (
+            f"only {len(t.samples_s)} timing samples, as one step takes {show(t.median_s, 's')}: the spread means "
+            "little; give more --seconds or a smaller --batch",
+        )
     return (
-        f"too noisy for a firm verdict: {len(t.samples_s)} samples spread {percent(t.spread_fraction)} around the "
-        f"median ({show(min(t.samples_s), 's')} to {show(max(t.samples_s), 's')}); close other programs and give "
-        "more --seconds",
+        f"too noisy for a firm verdict: the middle half of {len(t.samples_s)} samples is spread over "
+        f"{percent(t.spread_fraction)} of the median (all of them: {show(min(t.samples_s), 's')} to "
+        f"{show(max(t.samples_s), 's')}); close other programs and give more --seconds",
     )
 
 

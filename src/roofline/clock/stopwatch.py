@@ -7,11 +7,11 @@ from statistics import median
 
 import torch
 
+from roofline.analysis.findings import FEWEST_SAMPLES
 from roofline.clock.timers import Clock, Progress, Step, Timer, no_garbage_collection, timer_for
 from roofline.core.run import Timing
-from roofline.core.units import percent, show
 
-MIN_SAMPLES = 5
+MIN_SAMPLES = FEWEST_SAMPLES
 # More samples than this tell nothing new and only fill the saved Run.
 MAX_SAMPLES = 1000
 # Shorter samples are batched: the clock and the loop cost about 100 ns, which is then below 0.01 %.
@@ -91,23 +91,6 @@ def summarise(samples_s: Sequence[float]) -> Timing:
         spread_fraction=spread,
         stable=middle > 0 and len(samples_s) >= MIN_SAMPLES and spread <= STABLE_SPREAD,
     )
-
-
-def doubts(timing: Timing) -> list[str]:
-    """What to know before trusting a timing: the finding, its size, what to do. Empty when all is well."""
-    found = []
-    if len(timing.samples_s) < MIN_SAMPLES:
-        found.append(
-            f"only {len(timing.samples_s)} timing samples, as one step takes {show(timing.median_s, 's')}: "
-            "the spread means little; give more --seconds or a smaller --batch"
-        )
-    if timing.spread_fraction > STABLE_SPREAD:
-        low, high = min(timing.samples_s), max(timing.samples_s)
-        found.append(
-            f"timing is unstable: half of the samples are spread over {percent(timing.spread_fraction)} of the "
-            f"median ({show(low, 's')} to {show(high, 's')}); stop other programs, or give more --seconds"
-        )
-    return found
 
 
 def cache_flusher(device: str, cache_bytes: int) -> Step:

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from roofline.analysis.findings import FEWEST_SAMPLES
 from roofline.core.precision import Precision
 from roofline.core.roof import Bound
 from roofline.core.run import OpRecord, Run, UnknownOp, Verdict
@@ -88,7 +89,8 @@ def time_line(run: Run) -> str:
     if run.timing:
         t = run.timing
         steps = f"median of {plural(len(t.samples_s), 'step')}, spread {percent(t.spread_fraction)}"
-        noisy = "" if t.stable else "; too noisy for a verdict"
+        few = len(t.samples_s) < FEWEST_SAMPLES
+        noisy = "" if t.stable else "; too few for a verdict" if few else "; too noisy for a verdict"
         compiled = f"; compiled in {show(t.compile_s, 's')}, not included" if t.compile_s is not None else ""
         return f"{show(t.median_s, 's')} per step ({steps}{noisy}{compiled})"
     if run.time_budget:
