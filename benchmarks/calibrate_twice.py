@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from roofline.clock.environment import environment
 from roofline.core.units import percent, show
 from roofline.machines.calibration import Calibration
 
@@ -53,11 +54,13 @@ def calibrated(cache: str, *flags: str) -> tuple[Calibration, float, str]:
 
 
 def markdown(*runs: tuple[Calibration, float, str]) -> str:
+    described = environment("cpu")
     (first, first_s, _), (second, second_s, _), (quick, quick_s, _) = runs
     lines = [
         f"# Two calibrations, {date.today().isoformat()}",
         "",
-        f"{first.name}, {first.multiprocessors} cores. `python benchmarks/calibrate_twice.py`",
+        f"{first.name}, {first.multiprocessors} cores, torch {described['packages']['torch']}, roofline "
+        f"{described['roofline']} at {described['commit']}. `python benchmarks/calibrate_twice.py`",
         "",
         f"Whole processes took {first_s:.0f} s, {second_s:.0f} s, and {quick_s:.1f} s with `--quick`.",
         "",

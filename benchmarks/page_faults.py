@@ -29,15 +29,23 @@ def main() -> int:
     usual, keeping = [], []
     for number in range(options.rounds):
         print(f"round {number + 1}", file=sys.stderr)
-        usual.append(timing(options, {}))
-        keeping.append(timing(options, KEEPS))
-    fast = min(t["median_s"] for t in keeping)
-    best = min(usual, key=lambda t: t["median_s"])
+        usual.append(measured(options, {}))
+        keeping.append(measured(options, KEEPS))
+    fast = min(run["timing"]["median_s"] for run in keeping)
+    run = min(usual, key=lambda run: run["timing"]["median_s"])
+    best, described = run["timing"], run["environment"]
     faults, gained_s = best["page_faults"], best["median_s"] - fast
+    if faults is None:
+        print("hardly any page faults here: nothing to compare")
+        return 0
     lines = [
         f"# Page faults, {date.today().isoformat()}",
         "",
-        f"    python benchmarks/page_faults.py --model {options.model} --batch {options.batch}",
+        f"{described['cpu']['name']}, {described['threads']} threads, torch {described['packages']['torch']}, roofline "
+        f"{described['roofline']} at {described['commit']}",
+        "",
+        f"    python benchmarks/page_faults.py --model {options.model} --batch {options.batch} "
+        f"--rounds {options.rounds}",
         "",
         f"FP32 inference, best of {options.rounds} rounds, per step:",
         "",
@@ -53,12 +61,13 @@ def main() -> int:
     return 0
 
 
-def timing(options: argparse.Namespace, variables: dict[str, str]) -> dict[str, Any]:
-    """Timing of one measured Run, in a process of its own."""
+def measured(options: argparse.Namespace, variables: dict[str, str]) -> dict[str, Any]:
+    """One measured Run, from a process of its own."""
     command = [sys.executable, "-m", "roofline", "measure", f"torchvision:{options.model}", "--json"]
     command += ["--batch", str(options.batch), "--precision", "fp32", "--seconds", "5"]
     done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)["timing"]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 if __name__ == "__main__":

@@ -125,12 +125,14 @@ def test_ops_without_a_place_are_counted_with_their_share(toy: Machine) -> None:
     unknown = OpRecord(name="my_op", seconds=1.0, formula="none", bytes=OpBytes(operator=1e11))
     no_bytes = matmul(seconds=2.0, bytes=OpBytes())
     in_cache = matmul(seconds=1.0, bytes=OpBytes(operator=0.0))
-    notes = picture(run_on(toy, copy, unknown, no_bytes, in_cache, matmul(seconds=3.0), matmul())).notes
+    # A reduction over links adds numbers, but no memory level or engine is its roof.
+    reduce = OpRecord(name="all_reduce", seconds=1.0, roof_s=1.0, vector_flops=1e6, node_bytes=1e9, bytes=OpBytes())
+    notes = picture(run_on(toy, copy, reduce, unknown, no_bytes, in_cache, matmul(seconds=3.0), matmul())).notes
     assert set(notes) == {
-        "1 row of ops without FLOP (copies, communication) (12.5 % of op time)",
-        "1 row of ops of unknown FLOP (12.5 % of op time)",
-        "1 row of ops of unknown bytes (25.0 % of op time)",
-        "1 row of ops served by the cache (no bytes from memory) (12.5 % of op time)",
+        "2 rows of ops that copy or communicate (22.2 % of op time)",
+        "1 row of ops of unknown FLOP (11.1 % of op time)",
+        "1 row of ops of unknown bytes (22.2 % of op time)",
+        "1 row of ops served by the cache (no bytes from memory) (11.1 % of op time)",
         "1 row of ops without a time",
     }
 

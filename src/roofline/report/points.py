@@ -247,8 +247,8 @@ def _notes(run: Run, placed: list[Point]) -> Iterable[str]:
     for row in op_rows(run):
         if row.flops is None:
             missing.setdefault("of unknown FLOP", []).append(row)
-        elif not row.flops:
-            missing.setdefault("without FLOP (copies, communication)", []).append(row)
+        elif not row.flops or row.op.network_bytes or row.op.node_bytes:
+            missing.setdefault("that copy or communicate", []).append(row)
         elif row.moved_bytes == 0:
             missing.setdefault("served by the cache (no bytes from memory)", []).append(row)
         elif not row.intensity:
