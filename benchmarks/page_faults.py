@@ -41,8 +41,8 @@ def main() -> int:
     lines = [
         f"# Page faults, {date.today().isoformat()}",
         "",
-        f"{described['cpu']['name']}, {described['threads']} threads, torch {described['packages']['torch']}, roofline "
-        f"{described['roofline']} at {described['commit']}",
+        f"{described['cpu']['name']}, {described['threads']} threads, torch {described['packages']['torch']}, "
+        f"roofline {described['roofline']} at {described['commit']}",
         "",
         f"    python benchmarks/page_faults.py --model {options.model} --batch {options.batch} "
         f"--rounds {options.rounds}",

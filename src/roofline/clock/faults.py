@@ -54,8 +54,8 @@ def _faults() -> int:
 
 
 def _cost_s(touch: Callable[[mmap.mmap], object], clock: Clock) -> float:
-    """What a fault adds when fresh memory is written, against writing it once more, s: the best try of either."""
-    cold_s, warm_s, count = [], [], 1
+    """What a fault and giving its page back cost, s: writing fresh memory against writing it again, best tries."""
+    cold_s, warm_s, freed_s, count = [], [], [], 1
     for _ in range(_TRIES):
         # Private, as allocators take it.
         fresh = mmap.mmap(-1, _TOUCHED_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -67,4 +67,7 @@ def _cost_s(touch: Callable[[mmap.mmap], object], clock: Clock) -> float:
         start = clock()
         touch(fresh)
         warm_s.append(clock() - start)
-    return max(0.0, min(cold_s) - min(warm_s)) / count
+        start = clock()
+        fresh.close()
+        freed_s.append(clock() - start)
+    return (max(0.0, min(cold_s) - min(warm_s)) + min(freed_s)) / count
