@@ -195,11 +195,21 @@ def test_what_is_sustained_is_compared_with_the_datasheet():
     assert "1.20 µs per kernel of a CUDA graph" in shown
 
 
-@pytest.mark.parametrize("name", ["x.txt", "nowhere/x.json"])
-def test_an_output_that_cannot_be_written_is_refused_before_the_minute_begins(folder, monkeypatch, capsys, name):
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("x.txt", "can't write a calibration to"),
+        ("nowhere/x.json", "there is no folder"),
+        ("folder.json", "folder.json is a folder"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_the_minute_begins(
+    folder, monkeypatch, capsys, name, said
+):
+    (folder / "folder.json").mkdir()
     monkeypatch.setattr(ceilings, "full", lambda *a, **k: pytest.fail("measured first"))
     assert run(["calibrate", "-o", str(folder / name)]) == 2
-    assert "can't write a calibration" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
 
 
 def measured_machine() -> Calibration:

@@ -94,13 +94,13 @@ _WAYS = {"round trip": "launched and waited for", "graph": "per kernel of a CUDA
 
 def _check(outputs: tuple[Path, ...]) -> None:
     """Refuse an output that can't be written before the minute begins."""
+    from roofline.cli.common import check_place
     from roofline.errors import UsageError
 
     for output in outputs:
-        if output.suffix not in _SUFFIXES or not output.parent.is_dir():
-            raise UsageError(
-                f"can't write a calibration to {output}", "give a .json, .png or .svg file in a folder that exists"
-            )
+        if output.suffix not in _SUFFIXES:
+            raise UsageError(f"can't write a calibration to {output}", "give a .json, .png or .svg file")
+        check_place(output)
 
 
 def _progress(begin: float) -> Callable[[str], None]:

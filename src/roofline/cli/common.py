@@ -195,6 +195,15 @@ def _check_output(output: Path) -> None:
     from roofline.report import check_suffix
 
     check_suffix(output)
+    check_place(output)
+
+
+def check_place(output: Path) -> None:
+    """Refuse a file that can't be written where it is to be.
+
+    Raises:
+        RooflineError: The folder is missing or not writable, or the file is a folder.
+    """
     try:
         if not output.parent.is_dir():
             raise UsageError(f"there is no folder {output.parent}", "make it first, or choose another -o")

@@ -1,6 +1,5 @@
 """What a sweep gives the user: a screen or one JSON document on stdout, and files."""
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from roofline.cli.common import say
+from roofline.cli.common import check_place, say
 from roofline.core.machine import Machine
 from roofline.core.run import write_whole
 from roofline.errors import RooflineError, UsageError
@@ -33,10 +32,7 @@ def check_outputs(outputs: Sequence[Path]) -> None:
     for output in outputs:
         if output.suffix.lower() not in FORMATS:
             raise UsageError(f"can't write {output}: a sweep is written as {', '.join(FORMATS)}", "choose another -o")
-        if not output.parent.is_dir():
-            raise UsageError(f"there is no folder {output.parent}", "make it first, or choose another -o")
-        if not os.access(output.parent, os.W_OK):
-            raise RooflineError(f"can't write {output}: the folder is not writable", "choose another -o")
+        check_place(output)
 
 
 def deliver(swept: Swept, outputs: Sequence[Path], *, as_json: bool) -> None:
