@@ -36,7 +36,7 @@ def render(machine: Calibration, form: Literal["png", "svg"]) -> bytes:
         # Two panels where there are working sets to show, else the roofline alone.
         wide = 1.6 if machine.working_sets else 1.0
         figure = Figure(figsize=(10.0 * wide, 6.2), dpi=150, facecolor="white")
-        plot = figure.add_axes((0.09 / wide, 0.13, 0.87 / wide, 0.70))
+        plot = figure.add_axes((0.10 / wide, 0.13, 0.86 / wide, 0.70))
         left = 0.03 / wide
         figure.text(left, 0.955, f"Measured roofline of {machine.name}", fontsize=12, fontweight="bold", va="top")
         head = "\n".join(wrap(_sentence(machine), 130))
